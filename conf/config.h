@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* The validated configuration: what the daemon is told to do, whoever said it (files, D-Bus). The rest of
+ * the program never sees libconfig. All strings and arrays are owned by their struct. */
+#pragma once
+
+#include "lib/base.h"
+
+typedef enum { POLICY_OVERWRITE, POLICY_DISCARD } Policy;
+typedef enum { BUFFERS_PER_USER, BUFFERS_PER_UNIT, BUFFERS_PER_PROCESS } Buffers;
+typedef enum { IO_NONE } Io; /* other strategies are refused by name until they exist */
+typedef enum { ON_STOP_KEEP, ON_STOP_SNAPSHOT } OnStop;
+typedef enum { CLOCK_AUTO, CLOCK_COUNTER, CLOCK_MONO } ClockChoice;
+
+/* A list of strings. */
+typedef struct {
+	char **v;
+	size_t n;
+} Strings;
+
+/* Automatic snapshots, and what may stay on disk. 0 means "no limit" for sizes, counts and times. */
+typedef struct {
+	bool on_crash;
+	Strings on_unit_failure; /* globs of unit names */
+	u32 max_count;
+	u64 max_size;	     /* bytes of all snapshots of the session */
+	u64 max_age_ns;
+	u64 keep_free;	     /* bytes of the file system, or ... */
+	u32 keep_free_percent; /* ... per cent of it, when nonzero */
+	u64 min_interval_ns; /* between automatic snapshots of this session */
+	u64 duration_ns;     /* save only the newest so much; 0: all */
+	u64 max_snapshot_size; /* save only the newest so many bytes; 0: all */
+} SnapshotConfig;
+
+typedef struct {
+	char *name;
+	char *file; /* where it was first named; NULL: over D-Bus */
+	int line;
+	bool autostart;
+	Strings events;	    /* patterns; default "*:*" */
+	Strings exclude;    /* patterns taken out again */
+	int level;	    /* the least severe that is recorded; default TRACER_DEBUG: all */
+	Strings users;	    /* names or numbers; empty: all */
+	Strings processes;  /* globs of process names (comm); empty: all */
+	Strings units;	    /* globs of unit names; empty: all */
+	Policy policy;
+	Buffers buffers;
+	u64 memory;	    /* bytes: all rings of one owner together */
+	u32 sub_buffers;    /* per ring; power of two >= 16 */
+	u32 contexts;	    /* ABI_CONTEXT_* */
+	Io io;
+	OnStop on_stop;
+	SnapshotConfig snapshot;
+} SessionConfig;
+
+typedef struct {
+	char *snapshot_directory; /* default: the state directory + "/snapshots" */
+	ClockChoice clock;
+	u64 max_memory;		  /* of all rings of all sessions */
+	u64 max_memory_per_user;  /* of all rings whose owner is or belongs to one user */
+	u32 max_producers;
+	u32 max_producers_per_user;
+	u32 max_classes_per_user;
+	u64 sync_timeout_ns;	  /* a producer that does not finish its exchange in this time is dropped */
+} DaemonConfig;
+
+typedef struct {
+	DaemonConfig daemon;
+	SessionConfig **sessions; /* sorted by name */
+	size_t n_sessions;
+} Config;
+
+/* One problem: "FILE:LINE: error: sentence". A reader collects them all in one run. */
+typedef struct {
+	char *file; /* NULL: not from a file */
+	int line;
+	bool warning;
+	char *text;
+} ConfigProblem;
+
+typedef struct {
+	ConfigProblem *v;
+	size_t n;
+} ConfigProblems;
+
+/* Where configuration is looked for, in rising precedence of directories: main file = the first found of
+ * D/tracer.conf from the last directory to the first; then D/tracer.conf.d/NAME.conf of all directories, sorted by
+ * NAME across directories, the last directory winning for the same NAME (an empty file or a link to
+ * /dev/null masks). The default list: /usr/lib/tracer /usr/local/lib/tracer /run/tracer /etc/tracer. */
+extern const char *const config_default_directories[];
+
+/* Reads everything below `directories` (NULL-terminated). *ret is always set unless -ENOMEM: it holds what could be
+ * used; *problems says what could not. Returns 0 if there was no error (warnings may be), -EINVAL if there was,
+ * -ENOMEM. A daemon that starts uses what there is; a reload goes on only with 0. */
+int config_read(const char *const *directories, Config **ret, ConfigProblems *problems);
+/* The same for exactly one file (--config, --check-config FILE). */
+int config_read_file(const char *file, Config **ret, ConfigProblems *problems);
+
+Config *config_free(Config *c);
+DEFINE_CLEANUP(Config *, config_free)
+void config_problems_clear(ConfigProblems *p);
+/* "file:12: error: ..." into a fresh string */
+char *config_problem_text(const ConfigProblem *p);
+const SessionConfig *config_find(const Config *c, const char *name);
+
+/* A session with all defaults; -EINVAL for a name that is empty, longer than 64 bytes, or holds '/', ':',
+ * control bytes or invalid UTF-8, or begins with '.' (it must serve as path, label, file and journal field). */
+int session_config_new(SessionConfig **ret, const char *name);
+SessionConfig *session_config_copy(const SessionConfig *c);
+SessionConfig *session_config_free(SessionConfig *c);
+DEFINE_CLEANUP(SessionConfig *, session_config_free)
+bool session_config_equal(const SessionConfig *a, const SessionConfig *b);
+bool config_session_name_valid(const char *name);
+
+/* One setting from elsewhere than a file (D-Bus), under the key of the file: "memory", "snapshot.max_count".
+ * Returns 0, -EINVAL (*ret_text: a sentence that names the key, the nearest right one or the range; owned by the
+ * caller) or -ENOMEM. */
+typedef struct {
+	enum { CONFIG_BOOL, CONFIG_INT, CONFIG_STRING, CONFIG_STRINGS } type;
+	bool boolean;
+	int64_t integer;
+	const char *string;
+	Strings strings; /* borrowed */
+} ConfigValue;
+int session_config_set(SessionConfig *c, const char *key, const ConfigValue *value, char **ret_text);
+/* The whole is possible (e.g. memory against sub_buffers); called at the end of a file too. */
+int session_config_check(const SessionConfig *c, char **ret_text);
+
+/* Every key with type, range, default and text, for the man page, --help-config and a test that holds the
+ * shipped file to the table. */
+typedef struct {
+	const char *group; /* "daemon", "session", "snapshot" */
+	const char *key, *type, *range, *fallback, *text;
+} ConfigKey;
+const ConfigKey *config_keys(size_t *ret_n);
+
+/* "16M", "1G", "512K", "4096": bytes, powers of 1024. "500ms", "10s", "5min", "2h", "30d": nanoseconds. 0, or -EINVAL /
+ * -ERANGE; nothing may follow. */
+int parse_size(const char *s, u64 *ret);
+int parse_time(const char *s, u64 *ret_ns);
+/* Shortest exact forms of the same. */
+void format_size(u64 bytes, char ret[32]);
+void format_time(u64 ns, char ret[32]);
+
+/* names of enums as the file has them */
+const char *policy_name(Policy p);
+const char *buffers_name(Buffers b);
+const char *io_name(Io io);

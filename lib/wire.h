@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* What producer and daemon say to each other over $RUNTIME/producer.sock (AF_UNIX, SOCK_SEQPACKET: a
+ * message is a packet). One exchange, then the connection is closed by both:
+ *
+ *   synchronisation   HELLO, CLASSES*, END  ->  SESSION* (each with its ring's memfd), DONE | REFUSED
+ *   snapshot          SNAPSHOT              ->  ACCEPTED | REFUSED
+ *
+ * Credentials never travel in a message: the daemon asks the kernel (SO_PEERCRED, SO_PEERPIDFD).
+ * Little endian, packed as laid out below, no pointers; reserved fields 0. Every decoder checks the
+ * type, the length and every count against the bytes that are there; whoever sends nonsense is
+ * dropped (-EBADMSG) and nothing of it is kept.
+ * This file does no I/O and allocates nothing: async-signal-safe. */
+#pragma once
+
+#include "lib/geometry.h"
+
+#define WIRE_MAGIC	 0x54525751u
+#define WIRE_MAX	 32768 /* bytes of a message; below every default socket buffer */
+#define WIRE_MAX_CLASSES 8192  /* of one producer: their ids must fit one SESSION message */
+#define WIRE_MAX_REASON	 255
+
+enum wire_type {
+	WIRE_HELLO = 1,
+	WIRE_CLASSES,
+	WIRE_END,
+	WIRE_SNAPSHOT,
+	WIRE_SESSION,
+	WIRE_DONE,
+	WIRE_ACCEPTED,
+	WIRE_REFUSED,
+};
+
+struct wire_header {
+	u32 magic;
+	u16 type;
+	u16 reserved;
+	u32 length; /* of the whole message */
+	u32 reserved2;
+};
+
+/* flags of HELLO */
+#define WIRE_HELLO_EAGER 1 /* from the constructor */
+
+struct wire_hello {
+	struct wire_header header;
+	u16 abi_major, abi_minor;
+	u32 n_classes;	/* in all CLASSES messages that follow */
+	u64 cookie[2];	/* AT_RANDOM of this image: another one under a known pid means exec */
+	u64 missed;	/* calls since the last exchange that had no ring although a mask bit was set */
+	u64 failed;	/* exchanges that failed since then */
+	u32 vpid;	/* as the program sees itself: for people, never for identity */
+	u32 flags;
+};
+
+/* CLASSES: header, u32 first (index of the first class in it), u32 n, then n encoded classes:
+ *   u16 bytes (of this class, this field included), u8 level, u8 n_fields,
+ *   provider NUL, name NUL, then per field: u8 type, u8 shape, u16 count, name NUL */
+struct wire_classes {
+	struct wire_header header;
+	u32 first, n;
+};
+
+struct wire_end {
+	struct wire_header header;
+};
+
+struct wire_snapshot {
+	struct wire_header header;
+	u64 cookie[2];
+	u16 reason_length; /* bytes that follow, no NUL, <= WIRE_MAX_REASON */
+	u16 reserved[3];
+};
+
+/* SESSION: this, then u16 id[n_classes] (0: the session does not want that class); one memfd */
+struct wire_session {
+	struct wire_header header;
+	u32 slot, generation;
+	u32 ring_shift, sub_shift, side_shift, side_sub_shift, n_ring, n_side, policy, contexts;
+	u64 size; /* of the memfd; must equal geometry_size() */
+	u32 n_classes;
+	u32 reserved;
+};
+
+struct wire_done {
+	struct wire_header header;
+	u32 generation; /* of the control page, at which the answer was computed */
+	u32 producer;	/* number of this producer, never 0: goes into side rings' locks */
+	u32 n_sessions; /* SESSION messages that were sent: all of those this producer takes part in */
+	u32 reserved;
+};
+
+struct wire_accepted {
+	struct wire_header header;
+	u32 n_sessions; /* that will be snapshot */
+	u32 reserved;
+};
+
+struct wire_refused {
+	struct wire_header header;
+	u32 error;	 /* positive errno: EPROTONOSUPPORT, EDQUOT, ENOMEM, E2BIG, EBUSY */
+	u32 text_length; /* a sentence follows, no NUL */
+};
+
+_Static_assert(sizeof(struct wire_header) == 16, "wire_header");
+_Static_assert(sizeof(struct wire_hello) == 64, "wire_hello");
+_Static_assert(sizeof(struct wire_classes) == 24, "wire_classes");
+_Static_assert(sizeof(struct wire_snapshot) == 40, "wire_snapshot");
+_Static_assert(sizeof(struct wire_session) == 72, "wire_session");
+_Static_assert(sizeof(struct wire_done) == 32, "wire_done");
+_Static_assert(sizeof(struct wire_refused) == 24, "wire_refused");
+
+/* Fills a header. */
+static inline struct wire_header wire_header(enum wire_type type, u32 length)
+{
+	return (struct wire_header){ WIRE_MAGIC, (u16)type, 0, length, 0 };
+}
+
+/* The type of a received message of n bytes, or -EBADMSG: magic, length == n, n within the fixed part of its
+ * type (and exactly it where nothing variable follows). */
+int wire_check(const void *message, size_t n);
+
+/* The geometry of a SESSION message that passed wire_check(); -EBADMSG unless geometry_check() agrees, size
+ * is geometry_size(), slot < ABI_MAX_SLOTS, generation != 0 and the ids are all there. */
+int wire_session_geometry(const struct wire_session *m, struct geometry *ret);
+static inline const u16 *wire_session_ids(const struct wire_session *m)
+{
+	return (const u16 *)(m + 1);
+}

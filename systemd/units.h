@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* Watches systemd for units that enter `failed`, and finds the unit of a process. */
+#pragma once
+
+#include <sys/types.h>
+#include <systemd/sd-event.h>
+
+/* unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...). */
+typedef void (*UnitFailed)(void *userdata, const char *unit, const char *result);
+
+typedef struct UnitWatch UnitWatch;
+/* Connects to the system bus by itself and again when it went away (with back-off); without a bus it waits.
+ * 0 or -errno. */
+int unit_watch_new(UnitWatch **ret, sd_event *event, UnitFailed failed, void *userdata);
+UnitWatch *unit_watch_free(UnitWatch *w);
+
+/* The system unit of a process, else its user unit; a fresh string in *ret. 0, -ENODATA (no unit), -errno. */
+int unit_of_pid(pid_t pid, char **ret);
