@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "lib/pattern.h"
+#include "lib/abi.h"
 
 /* A key cannot be longer than the longest of the table; this only bounds what is copied. */
 #define KEY_MAX 128
@@ -92,16 +92,16 @@ static int text_convert(const char *key, ConfigValue *value, Strings *storage)
 
 	if (!type)
 		return 0;
-	if (strstr(type, "list") || strstr(type, "strings")) {
+	if (strcmp(type, "list") == 0) {
 		r = strings_split(storage, value->string);
 		if (r < 0)
 			return r;
 		value->type = CONFIG_STRINGS;
 		value->strings = *storage;
-	} else if (strstr(type, "bool")) {
+	} else if (strcmp(type, "bool") == 0) {
 		if (boolean_parse(value->string, &value->boolean))
 			value->type = CONFIG_BOOL;
-	} else if (strstr(type, "int")) {
+	} else if (strcmp(type, "count") == 0 || strcmp(type, "level") == 0) {
 		errno = 0;
 		n = strtoll(value->string, &end, 10);
 		if (errno == 0 && end != value->string && *end == 0) {
@@ -309,6 +309,19 @@ static int append_list(sd_bus_message *m, const char *key, const Strings *list)
 	return r;
 }
 
+static int append_contexts(sd_bus_message *m, u32 contexts)
+{
+	static char vpid[] = "vpid", vtid[] = "vtid";
+	char *v[2];
+	Strings list = { v, 0 };
+
+	if (contexts & ABI_CONTEXT_VPID)
+		v[list.n++] = vpid;
+	if (contexts & ABI_CONTEXT_VTID)
+		v[list.n++] = vtid;
+	return append_list(m, "contexts", &list);
+}
+
 static int append_snapshot(sd_bus_message *m, const SnapshotConfig *s)
 {
 	char percent[16];
@@ -347,7 +360,7 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 	if (r >= 0)
 		r = append_list(m, "exclude", &c->exclude);
 	if (r >= 0)
-		r = append_text(m, "level", level_name(c->level) ? level_name(c->level) : "debug");
+		r = append_count(m, "level", (u32)c->level);
 	if (r >= 0)
 		r = append_list(m, "users", &c->users);
 	if (r >= 0)
@@ -362,6 +375,8 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 		r = append_size(m, "memory", c->memory);
 	if (r >= 0)
 		r = append_count(m, "sub_buffers", c->sub_buffers);
+	if (r >= 0)
+		r = append_contexts(m, c->contexts);
 	if (r >= 0)
 		r = append_text(m, "io", io_name(c->io));
 	if (r >= 0)
