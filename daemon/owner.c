@@ -106,6 +106,7 @@ Owner *owner_unref(Owner *o)
 	account_release(o->ground->account, o->charged_uid, CHARGE_MEMORY, o->charged);
 	free((char *)o->key.unit);
 	free(o->label);
+	free(o->holders);
 	free(o);
 	return NULL;
 }
@@ -219,7 +220,7 @@ void owner_break_locks(Owner *o, u32 producer_number)
 	struct abi_ring *lines = (struct abi_ring *)(o->region.map + ABI_PAGE);
 
 	for (u32 i = 0; i < g->n_side; i++)
-		(void)side_break(&lines[g->n_ring + i], producer_number);
+		(void)side_break(&lines[g->n_ring + i], producer_number, 0);
 }
 
 void owner_prune(Owner *o)

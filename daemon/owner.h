@@ -37,6 +37,7 @@ struct Owner {
 	u32 n_active;	  /* attachments of programs that record now */
 	u32 n_attachments;
 	u64 idle_since;	  /* CLOCK_MONOTONIC; 0: has attachments */
+	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
 };
 
 /* One program in one owner's rings. Lives until the program or the owner is gone: an id that a program was told is

@@ -35,6 +35,24 @@ static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometr
 			   c->name, size, strerror(-r));
 }
 
+int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f)
+{
+	struct geometry g;
+
+	return session_plan(c, cpus, &g, f);
+}
+
+int session_set_output(Session *s)
+{
+	char *output;
+
+	if (asprintf(&output, "%s/%s", s->ground->snapshot_directory, s->config->name) < 0)
+		return -ENOMEM;
+	free(s->output);
+	s->output = output;
+	return 0;
+}
+
 static int session_scope(const SessionConfig *c, Scope *ret, Failure *f)
 {
 	const char *unknown;
@@ -58,11 +76,11 @@ int session_new(Session **ret, Ground *ground, SessionConfig *config, Failure *f
 	r = session_scope(config, &s->scope, f);
 	if (r < 0)
 		return r;
-	if (asprintf(&s->output, "%s/%s", ground->snapshot_directory, config->name) < 0) {
-		s->output = NULL;
+	s->config = config;
+	if (session_set_output(s) < 0) {
+		s->config = NULL;
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
-	s->config = config;
 	*ret = steal_ptr(s);
 	return 0;
 }

@@ -44,6 +44,11 @@ int session_clear(Session *s, Failure *f);
  * success. */
 int session_configure(Session *s, SessionConfig *config, Failure *f);
 
+/* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
+int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);
+/* Where its snapshots go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
+int session_set_output(Session *s);
+
 /* Attaches the program if the session wants it. ids: one per class of the program, 0 where it is not wanted. Returns 1 with
  * *ret if it takes part, 0 if not, negative with *f. */
 int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure *f);
