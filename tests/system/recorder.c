@@ -10,7 +10,7 @@
  *     recorder crash N MARK        N events, then a fault; MARK gets the number of the last call that returned
  *     recorder storm USEC MARK     events without end, and SIGSEGV from a timer somewhere among them
  *     recorder exit N              N events, then exit status 1 */
-#include <tracer/tracer.h>
+#include "lib/tracer.h" /* installed: <tracer/tracer.h> */
 
 #include <fcntl.h>
 #include <sched.h>
