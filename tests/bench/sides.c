@@ -17,7 +17,7 @@
 
 #include "lttng-provider.h"
 
-#include <tracer/tracer.h>
+#include "lib/tracer.h"
 
 TRACER_EVENT(bench, one, TRACER_INFO, TRACER_U64(value))
 TRACER_EVENT(bench, mixed, TRACER_INFO, TRACER_U64(a), TRACER_U32(b), TRACER_STR(text))
