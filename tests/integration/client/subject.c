@@ -7,6 +7,8 @@
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -139,6 +142,25 @@ static void pin(int cpu)
 		err(1, "affinity");
 }
 
+static void refuse_vfork(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#ifdef SYS_vfork
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_vfork, 0, 1),
+#else
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+#endif
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		err(1, "seccomp");
+}
+
 /* Says "w", and goes on when it is told. */
 static void wait_for_test(void)
 {
@@ -193,6 +215,24 @@ static void unwanted(void)
 		     n_fds_at_start);
 }
 
+/* Closes every descriptor and opens others under their numbers, while the main thread is in the middle of
+ * an exchange with the daemon; none of the new ones may be closed by it. */
+static void *reopener(void *data)
+{
+	char c;
+
+	(void)data;
+	if (read(0, &c, 1) != 1)
+		exit(3);
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	for (int fd = 3; fd < 64; fd++)
+		if (open("/dev/null", O_RDWR) != fd)
+			errx(1, "open");
+	n_fds_at_start = count_fds();
+	return NULL;
+}
+
 static char **run(char **a)
 {
 	while (*a) {
@@ -243,13 +283,6 @@ static char **run(char **a)
 			for (int i = 0; i < k; i++)
 				pthread_join(t[i], NULL);
 			a += 2;
-		} else if (!strcmp(c, "thread-left")) {
-			/* in a thread that has its number cached, and stays in the foreground */
-			uint64_t n = 3;
-			pthread_t t;
-
-			pthread_create(&t, NULL, emitter, &n);
-			pthread_join(t, NULL);
 		} else if (!strcmp(c, "fork") || !strcmp(c, "clone")) {
 			pid_t pid = *c == 'f' ? fork() :
 						(pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
@@ -285,15 +318,11 @@ static char **run(char **a)
 			}
 			reap(pid);
 		} else if (!strcmp(c, "vfork-fails")) {
-			struct rlimit none = { 0, 0 }, saved;
-
-			getrlimit(RLIMIT_NPROC, &saved);
-			none.rlim_max = saved.rlim_max;
-			setrlimit(RLIMIT_NPROC, &none);
+			/* root has no limit of processes, but a filter binds him too */
+			refuse_vfork();
 			errno = 0;
 			if (vfork() != -1 || errno != EAGAIN)
 				_exit(9);
-			setrlimit(RLIMIT_NPROC, &saved);
 		} else if (!strcmp(c, "spawn")) {
 			char *argv[] = { (char *)"/proc/self/exe", (char *)"emit", (char *)"2", NULL };
 			extern char **environ;
@@ -336,6 +365,17 @@ static char **run(char **a)
 				if (open("/dev/null", O_RDWR) != fd)
 					errx(1, "open");
 			n_fds_at_start = count_fds();
+		} else if (!strcmp(c, "reopen-during")) {
+			pthread_t t;
+
+			pthread_create(&t, NULL, reopener, NULL);
+			trace_subject_number(counter++);
+			pthread_join(t, NULL);
+		} else if (!strcmp(c, "exec")) {
+			char *argv[] = { (char *)"/proc/self/exe", (char *)"emit", (char *)"2", NULL };
+
+			execv(argv[0], argv);
+			err(1, "exec");
 		} else if (!strcmp(c, "nostdio")) {
 			for (int fd = 0; fd < 3; fd++)
 				close(fd);
@@ -346,8 +386,8 @@ static char **run(char **a)
 			setrlimit(RLIMIT_NOFILE, &r);
 			while (open("/dev/null", O_RDWR) >= 0)
 				;
-		} else if (!strcmp(c, "onefd")) {
-			close(31);
+		} else if (!strcmp(c, "close")) {
+			close(atoi(*a++));
 		} else if (!strcmp(c, "snapshot")) {
 			dprintf(1, "%d\n", tracer_snapshot(*a++));
 		} else if (!strcmp(c, "printf")) {
