@@ -2,6 +2,7 @@
 #include "conf/session.h"
 
 #include "conf/problem.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 #include "conf/text.h"
 #include "lib/abi.h"
@@ -58,7 +59,7 @@ SessionConfig *session_config_copy(const SessionConfig *c)
 	if (origins_copy(c->origins, &copy->origins) < 0)
 		return NULL;
 	for (size_t i = 0; i < n_keys; i++)
-		if (of_session(&keys[i]) && setting_copy(&keys[i], c, copy) < 0)
+		if (of_session(&keys[i]) && field_copy(&keys[i], c, copy) < 0)
 			return NULL;
 	return steal_ptr(copy);
 }
@@ -69,7 +70,7 @@ SessionConfig *session_config_free(SessionConfig *c)
 		return NULL;
 	for (size_t i = 0; i < n_keys; i++)
 		if (of_session(&keys[i]))
-			setting_clear(&keys[i], c);
+			field_clear(&keys[i], c);
 	(void)origins_free(c->origins);
 	free(c->name);
 	free(c->file);
@@ -82,7 +83,7 @@ bool session_config_equal(const SessionConfig *a, const SessionConfig *b)
 	if (strcmp(a->name, b->name) != 0)
 		return false;
 	for (size_t i = 0; i < n_keys; i++)
-		if (of_session(&keys[i]) && !setting_equal(&keys[i], a, b))
+		if (of_session(&keys[i]) && !field_equal(&keys[i], a, b))
 			return false;
 	return true;
 }
