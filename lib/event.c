@@ -38,7 +38,7 @@ static void record_to(u32 i, u32 index, u64 ids, const struct tracer_part *part,
 		u32 generation = load_acquire_u32(&s->generation), id;
 		bool known;
 
-		if (!now || generation == last)
+		if (!now || (turn && generation == last))
 			return; /* over; and the mask's bit is about to go */
 		if (generation != now) {
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
