@@ -162,9 +162,7 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 	for (int turn = 0;; turn++) {
 		u64 after, count, whole;
 
-		/* R2 of abi.h: behind the copy. reader_position() loads with acquire, which does not keep
-		 * the loads before it in front; the fence does (aarch64: dmb ishld; x86: no instruction). */
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		/* R2 of abi.h: reader_position() orders it behind the loads of the copy */
 		if (reader_position(r, &after, &count) < 0 || after < c->offset ||
 		    after > POSITION_LIMIT) {
 			c->broken = true; /* an offset never falls */

@@ -31,6 +31,7 @@ typedef struct {
 	u64 written, kept, overwritten, trimmed, corrupt, after_cut;
 	u64 clamped, corrupt_subs;
 	u64 lost;	/* all causes, up to the cut */
+	size_t to_trim; /* the owner's: pieces that must go, oldest first */
 	double reach;	/* the part of the ring from the cut back that was whole; 1 if it was never full */
 } Sieve;
 

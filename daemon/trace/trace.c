@@ -4,6 +4,7 @@
 #include "daemon/trace/trace.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
