@@ -160,6 +160,10 @@ static int bus_connect(Bus *b)
 		r = sd_bus_set_watch_bind(bus, true);
 	if (r >= 0)
 		r = bus_populate(b);
+	/* matches can only be asked for on a connection that has been started; what they match is dispatched by
+	 * the loop, later */
+	if (r >= 0)
+		r = sd_bus_start(bus);
 	if (r >= 0)
 		r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.DBus.Local", "/org/freedesktop/DBus/Local",
 					      "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, NULL,
@@ -167,8 +171,6 @@ static int bus_connect(Bus *b)
 	if (r >= 0)
 		r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.DBus", "/org/freedesktop/DBus",
 					      "org.freedesktop.DBus", "NameAcquired", on_name_acquired, NULL, b);
-	if (r >= 0)
-		r = sd_bus_start(bus);
 	if (r >= 0)
 		r = sd_bus_request_name_async(bus, NULL, BUS_NAME, SD_BUS_NAME_QUEUE, on_name_reply, b);
 	if (r >= 0)
