@@ -172,7 +172,7 @@ static size_t word_length(const Scan *s, bool name)
 
 static bool is_name(const char *at, size_t n)
 {
-	if (n == 0 || !isalpha((unsigned char)*at))
+	if (n == 0 || !isalpha((unsigned char)*at) || word_kind(at, n) == WORD_BOOL)
 		return false;
 	for (size_t i = 1; i < n; i++)
 		if (!isalnum((unsigned char)at[i]) && at[i] != '_' && at[i] != '-')
