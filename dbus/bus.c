@@ -160,6 +160,10 @@ static int bus_connect(Bus *b)
 		r = sd_bus_set_watch_bind(bus, true);
 	if (r >= 0)
 		r = bus_populate(b);
+	/* matches can only be asked for on a connection that has been started; what they match is dispatched by
+	 * the loop, later */
+	if (r >= 0)
+		r = sd_bus_start(bus);
 	if (r >= 0)
 		r = sd_bus_start(bus);
 	if (r >= 0)

@@ -2,13 +2,13 @@
 /* Makes sqlite3, a program that knows nothing of us, record what it does: a loadable extension that has
  * SQLite tell us of each statement as it begins and ends (sqlite3_trace_v2).
  *
- *     sqlite3 -cmd '.load /usr/lib/x86_64-linux-gnu/tracer/shim-sqlite' shop.db
+ *     sqlite3 -cmd '.load LIBDIR/tracer/shim-sqlite' shop.db
  *
  * With no session that wants provider "sqlite", a statement costs one load and one branch more. */
 #include <sqlite3ext.h>
 #include <stdlib.h>
 
-#include "lib/tracer.h"
+#include "lib/tracer.h" /* installed: <tracer/tracer.h> */
 
 SQLITE_EXTENSION_INIT1
 
@@ -54,8 +54,11 @@ static int on_trace(unsigned what, void *context, void *p, void *x)
 	return 0;
 }
 
+/* the name that sqlite3 looks for */
 __attribute__((visibility("default"))) int sqlite3_extension_init(sqlite3 *db, char **error,
-								  const sqlite3_api_routines *api)
+								  const sqlite3_api_routines *api);
+
+int sqlite3_extension_init(sqlite3 *db, char **error, const sqlite3_api_routines *api)
 {
 	const char *file;
 	int r;

@@ -49,14 +49,15 @@
  * 6. PAIRS.
  *      writer                                     reader
  *      record bytes                               load_acquire  offset          (R1)
- *      count[!valid] := n + 1                     copy bytes and count[valid]
- *      store_release offset | !valid   (W1)       load_acquire  offset          (R2)
- *    W1 pairs with R1: what R1 names is visible. The writer's next stores are ordered behind W1 (x86:
- *    stores are in order; aarch64: `dmb ishst` in the sequence that enters a sub-buffer), so that a
- *    reader whose copy met newer bytes sees, at R2, an offset that tells it so: it drops the sub-buffer
- *    that the writer stands before or in, one lap back, and all that is older.
+ *      store_release count[!valid] := n + 1 (W0)  copy bytes
+ *      store_release offset | !valid   (W1)       acquire fence, load_acquire offset (R2)
+ *    W1 pairs with R1: what R1 names is visible. The writer's stores into a sub-buffer are ordered behind
+ *    the W1 that published the boundary before it (x86: stores are in order; aarch64: `dmb ishst` in the
+ *    sequence that enters), so that a reader whose copy met newer bytes sees, at R2, an offset that tells
+ *    it so: it drops the sub-buffer that the writer stands before or in, one lap back, and all that is older.
  *      count: bit 0 of offset names the valid word of count[2]; a reader loads offset, count, offset until
- *      both offsets are equal; the valid word is stable while the offset is.
+ *      both offsets are equal. The valid word is stable while the offset is: the sequence that writes it
+ *      again comes after the next W1, and W0, a release, is ordered behind that.
  *      consumed (daemon, release, after its copy) pairs with the load in an entry under `discard`: a
  *      writer overwrites only what was copied.
  *      deadline, then hold (daemon, release each) pair with hold, then deadline in an entry under
@@ -80,7 +81,8 @@
  *
  * 11. CLOCK. nanoseconds. ABI_CLOCK_COUNTER: (counter * mult) >> 32, in 128 bits, counter = TSC or
  *     cntvct_el0, read inside the sequence; ABI_CLOCK_MONOTONIC: CLOCK_MONOTONIC, read before the
- *     sequence, which leaves when it is older than the ring's `last`. Per ring, time never goes back.
+ *     sequence, which leaves when it is older than the ring's `last` and else stores `last` before its
+ *     commit (side rings do the same under their lock, with either clock). Per ring, time never goes back.
  *
  * Formats and rules are our own; doc/abi.md argues them. CTF constraints on the record are those of CTF
  * 1.8 (diamon.org/ctf) as babeltrace2 and Trace Compass read it. */
@@ -134,8 +136,12 @@
 #define ABI_MAX_RECORD	    0xFFFF /* bytes, contexts included, in the extended form */
 
 /* A compact stamp holds the low 32 bits; a reader adds 2^32 when they fall. Compact is safe while less
- * than 2^32 ns have passed since `base`; the slack covers a stale `base`. */
+ * than 2^32 ns have passed since `base`, less some slack. The stress shortens stamps, so that a wrap comes
+ * every few microseconds and the other stored bits prove what the reader made of it. */
+#ifndef ABI_STAMP_BITS
+#define ABI_STAMP_BITS	  32
 #define ABI_COMPACT_LIMIT 0xFFF00000
+#endif
 
 /* A hold is believed while deadline - now <= this, unsigned: a writer that read its clock just before the
  * snapshot did sees a deadline a little further off than ABI_HOLD_NS; a hostile one asks for ever. */
@@ -191,6 +197,7 @@ struct abi_region {
 	uint16_t major, minor;
 	uint32_t ring_shift, sub_shift, side_shift, side_sub_shift, n_ring, n_side, policy, contexts;
 	uint32_t slot, generation;
+	uint32_t reserved; /* a 32-bit compiler would put size here */
 	uint64_t size;
 };
 

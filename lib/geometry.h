@@ -16,9 +16,14 @@ struct geometry {
 	u32 contexts; /* ABI_CONTEXT_* bits */
 };
 
+#define GEOMETRY_SIDES	 2
+#define GEOMETRY_MAX_SIDES 64
+
 /* Plans a region: the largest power-of-two rings such that `n_online` per-CPU rings and the side rings
  * (two, an eighth of a ring each, at least 64 KiB) fit in `memory` bytes. sub_buffers: how many per ring, a
- * power of two >= ABI_MIN_SUBS. Returns 0, or -ENOSPC when memory is too small (then *ret_minimum, if
+ * power of two >= ABI_MIN_SUBS (a side ring has fewer, but never fewer than that, where they would come
+ * out smaller than 4 KiB). A record must fit an empty sub-buffer: those of the full 64 KiB need sub-buffers
+ * of 128 KiB, others are counted ABI_LOST_BIG. Returns 0, or -ENOSPC when memory is too small (then *ret_minimum, if
  * not NULL, says how many bytes are the least), -EINVAL for impossible counts. */
 int geometry_plan(struct geometry *ret, u64 memory, u32 sub_buffers, u32 n_online, u32 n_possible,
 		  u32 policy, u32 contexts, u64 *ret_minimum);

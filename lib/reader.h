@@ -16,7 +16,8 @@ struct reader {
 void reader_init(struct reader *r, u8 *map, const struct geometry *g, u32 ring);
 
 /* Offset (bit 0 removed) and the count that belongs to it. 0, or -EBADMSG if they never settle or the
- * offset is no multiple of 4: a writer can move it 2^64 times a second only by lying. */
+ * offset is no multiple of 4: a writer can keep it moving through thousands of looks only by lying.
+ * It is R1 and, behind a copy, R2 as well: the loads of the copy are done before it looks. */
 int reader_position(const struct reader *r, u64 *ret_offset, u64 *ret_count);
 
 /* The sum of losses of this ring, all causes; and one cause. */
@@ -26,6 +27,9 @@ u64 reader_lost_by(const struct reader *r, u32 cause);
 /* Holds everything of this ring until `deadline` (deadline is stored first), or lets go. */
 void reader_hold(const struct reader *r, u64 deadline);
 void reader_release(const struct reader *r);
+
+/* discard: everything below `position` was copied and may be overwritten. */
+void reader_consume(const struct reader *r, u64 position);
 
 /* The oldest sub-buffer (its position) that is certainly whole in a copy that was finished before
  * `offset_after` was loaded: the one the writer stands before or in, one lap back, is dropped. */

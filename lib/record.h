@@ -26,15 +26,23 @@ enum record_result {
 };
 
 /* Record `id` with the fields of parts[0..n_parts) in order. ids = vpid | (u64)vtid << 32.
- * parts[0] must be `head` itself when it is used: a buffer of the caller with RECORD_HEADROOM writable
- * bytes in front (the contexts are put there) and readable up to a multiple of 8 behind its size.
- * `producer`: the daemon's number for this process. */
+ * parts[0] is the head: a buffer of the caller with RECORD_HEADROOM writable bytes in front (the contexts
+ * are put there) and readable up to a multiple of 8 behind its size, which may be 0; never a string. Without
+ * any part the record has no fields. More parts are copied from where they are, inside the sequence, and
+ * nothing is read beyond their size; a head alone of up to 248 bytes is fastest.
+ * generation: what the caller found in s->generation (acquire) and built the record for.
+ * `producer`: the daemon's number for this process. Keeps errno. */
 #define RECORD_HEADROOM 8
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 				const struct record_clock *clock, const struct record_part *parts,
 				u32 n_parts);
 
-/* Adds n losses of `cause` to the slot's rings. */
+/* The same, straight into the side ring. */
+enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+				     const struct record_clock *clock,
+				     const struct record_part *parts, u32 n_parts);
+
+/* Adds n losses of `cause` to the slot's rings; nothing if the slot has another generation. */
 void record_lose(struct slot *s, u32 generation, u64 ids, u32 cause, u64 n);
 
 /* Now, by this clock, ordered behind the loads before it (lfence / isb). */

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* One record: which sequence, how often, and where it goes when none comes to its end. */
+#include "lib/record.h"
+
+#include "lib/atomic.h"
+#include "lib/sequence.h"
+#include "lib/side.h"
+
+#include <time.h>
+
+/* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
+ * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
+#define TURNS 64
+
+ptrdiff_t sequence_offset;
+
+/* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with older
+ * ones. Size 0: it registered none. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+void sequence_detect(void)
+{
+	if (&__rseq_offset && &__rseq_size && __rseq_size)
+		sequence_offset = __rseq_offset;
+}
+
+static u64 now_monotonic(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
+}
+
+static inline u64 clock_mult(const struct record_clock *clock)
+{
+	return clock->kind == ABI_CLOCK_COUNTER ? clock->mult : 0;
+}
+
+u64 record_clock_now(const struct record_clock *clock)
+{
+	u64 mult = clock_mult(clock), ticks;
+
+	if (!mult)
+		return now_monotonic();
+	/* behind the loads before it: a cut must not be older than what was seen before it was taken */
+#if defined(__x86_64__)
+	u32 low, high;
+
+	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
+	ticks = low | (u64)high << 32;
+#else
+	__asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+#endif
+	return (u64)(((unsigned __int128)ticks * mult) >> 32);
+}
+
+/* The contexts of the session, in front of the head part. Returns where the body begins. A generation that
+ * changed meanwhile makes every sequence leave, so that what is read of the slot here may be stale. */
+static inline u8 *put_contexts(u8 *head, u32 contexts, u64 ids)
+{
+	if (likely(contexts == (ABI_CONTEXT_VPID | ABI_CONTEXT_VTID))) {
+		memcpy(head - 8, &ids, 8);
+		return head - 8;
+	}
+	if (contexts) {
+		u32 one = (u32)(contexts == ABI_CONTEXT_VPID ? ids : ids >> 32);
+
+		memcpy(head - 4, &one, 4);
+		return head - 4;
+	}
+	return head;
+}
+
+static __attribute__((noinline)) enum record_result lose(struct request *q, u64 ids, u32 turns)
+{
+	while (sequence_offset && turns++ < TURNS) {
+		switch (sequence_lost(q, sequence_area())) {
+		case SEQUENCE_DONE:
+			return RECORD_LOST;
+		case SEQUENCE_STALE:
+			return RECORD_STALE;
+		case SEQUENCE_NO_RING:
+			turns = TURNS;
+			break;
+		default: /* abort: again */
+			break;
+		}
+	}
+	return side_lose(q, ids);
+}
+
+static int try_once(struct request *q, bool full)
+{
+	/* An abort may mean that the thread was away: a time that was read before the sequence is read anew
+	 * for each, or the hold of a snapshot would be judged by an old one. */
+	if (!q->mult)
+		q->now = now_monotonic();
+	if (full)
+		return sequence_full(q, sequence_area());
+	return q->mult ? sequence_fast_counter(q, sequence_area()) :
+			 sequence_fast_given(q, sequence_area());
+}
+
+/* Everything that is not the usual case; r is what the first sequence said. */
+static __attribute__((noinline)) enum record_result
+finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 producer)
+{
+	bool full = q->n_parts || q->bytes > SEQUENCE_FAST_MAX;
+
+	for (u32 turns = 0; turns < TURNS; turns++) {
+		switch (r) {
+		case SEQUENCE_DONE:
+			return RECORD_DONE;
+		case SEQUENCE_DONE_BASE:
+			/* bounded, and may be left undone: a stale base only costs extended records */
+			while (turns++ < TURNS &&
+			       sequence_base(q, sequence_area()) == SEQUENCE_ABORT)
+				;
+			return RECORD_DONE;
+		case SEQUENCE_LOST:
+			q->amount = 1;
+			return lose(q, ids, turns);
+		case SEQUENCE_STALE:
+			return RECORD_STALE;
+		case SEQUENCE_NO_RING:
+			return side_write(q, clock, ids, producer);
+		case SEQUENCE_SLOW:
+			r = try_once(q, true);
+			continue;
+		case SEQUENCE_NO_FIT:
+			r = sequence_boundary(q, sequence_area());
+			if (r == SEQUENCE_STALE || r == SEQUENCE_NO_RING)
+				continue;
+			r = try_once(q, true); /* on a boundary now, as likely as not */
+			continue;
+		default: /* abort, clock */
+			r = try_once(q, full);
+			continue;
+		}
+	}
+	return side_write(q, clock, ids, producer);
+}
+
+/* Fills the request; false if the record is larger than `length` can say in the extended form. */
+static inline bool request_init(struct request *q, struct slot *s, u32 generation, u32 id,
+				const u8 *body, u64 head, u64 rest, u64 mult)
+{
+	u32 length = (u32)(ABI_RECORD_HEADER + head + rest);
+
+	q->slot = s;
+	q->generation = generation;
+	q->body = body;
+	q->mult = mult;
+	q->head = (u32)head;
+	if (unlikely(head + rest > ABI_MAX_RECORD - ABI_RECORD_EXTENDED))
+		return false;
+	q->bytes = ALIGN_UP((u32)head, 4u);
+	q->idlen = (id & 0xFFFF) | length << 16;
+	q->step = ALIGN_UP(length, 4u);
+	return true;
+}
+
+/* Records with several parts, large ones, none at all, and those for the side ring. */
+static __attribute__((noinline)) enum record_result
+write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+	    const struct record_clock *clock, const struct record_part *parts, u32 n_parts, bool side)
+{
+	u64 empty[2] = { 0 }, rest = 0;
+	u8 *head = (u8 *)&empty[1], *body;
+	u32 size = 0;
+	struct request q;
+
+	q.n_parts = 0;
+	q.parts = NULL;
+	if (n_parts) {
+		head = (u8 *)parts[0].data;
+		size = parts[0].size;
+		q.n_parts = n_parts - 1;
+		q.parts = parts + 1;
+	}
+	for (u32 i = 0; i < q.n_parts; i++)
+		rest += q.parts[i].size;
+	body = put_contexts(head, s->contexts, ids);
+	if (!request_init(&q, s, generation, id, body, (u64)(head - body) + size, rest,
+			  clock_mult(clock))) {
+		q.cause = ABI_LOST_BIG;
+		q.amount = 1;
+		return lose(&q, ids, 0);
+	}
+	if (side || !sequence_offset)
+		return side_write(&q, clock, ids, producer);
+	return finish(&q, try_once(&q, q.n_parts || q.bytes > SEQUENCE_FAST_MAX), clock, ids,
+		      producer);
+}
+
+enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+				const struct record_clock *clock, const struct record_part *parts,
+				u32 n_parts)
+{
+	struct request q;
+	u8 *head, *body;
+	int r;
+
+#ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the sequence */
+	struct slot outside = *s;
+
+	if (outside.generation != generation)
+		return RECORD_STALE;
+	s = &outside;
+#endif
+	if (unlikely(!generation))
+		return RECORD_STALE; /* a detached slot has generation 0: it must not agree */
+	if (unlikely(n_parts != 1 || parts[0].size > SEQUENCE_FAST_MAX - RECORD_HEADROOM ||
+		     !sequence_offset))
+		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, false);
+	head = (u8 *)parts[0].data;
+	body = put_contexts(head, s->contexts, ids);
+	(void)request_init(&q, s, generation, id, body, (u64)(head - body) + parts[0].size, 0,
+			   clock_mult(clock));
+	q.n_parts = 0;
+	if (likely(q.mult)) {
+		r = sequence_fast_counter(&q, sequence_area());
+	} else {
+		q.now = now_monotonic();
+		r = sequence_fast_given(&q, sequence_area());
+	}
+	if (likely(r == SEQUENCE_DONE))
+		return RECORD_DONE;
+	return finish(&q, r, clock, ids, producer);
+}
+
+enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+				     const struct record_clock *clock,
+				     const struct record_part *parts, u32 n_parts)
+{
+	if (unlikely(!generation))
+		return RECORD_STALE;
+	return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, true);
+}
+
+void record_lose(struct slot *s, u32 generation, u64 ids, u32 cause, u64 n)
+{
+	struct request q;
+
+	if (!generation || cause >= ABI_LOST_CAUSES || !n)
+		return;
+	q.slot = s;
+	q.generation = generation;
+	q.cause = cause;
+	q.amount = n;
+	(void)lose(&q, ids, 0);
+}
