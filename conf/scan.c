@@ -3,9 +3,9 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <strings.h>
 
 #include "conf/problem.h"
+#include "conf/word.h"
 
 /* What may come next, per open bracket. */
 typedef enum {
@@ -73,6 +73,11 @@ static int put(Scan *s, const char *bytes, size_t n)
 	s->n_out += n;
 	s->out[s->n_out] = '\0';
 	return 0;
+}
+
+static int put_repaired(Scan *s)
+{
+	return put(s, "\"" SCAN_REPAIRED "\"", 3);
 }
 
 /* One problem a line is enough: what follows on the same line mostly follows from it. */
@@ -167,7 +172,7 @@ static size_t word_length(const Scan *s, bool name)
 
 static bool is_name(const char *at, size_t n)
 {
-	if (n == 0 || !isalpha((unsigned char)*at))
+	if (n == 0 || !isalpha((unsigned char)*at) || word_kind(at, n) == WORD_BOOL)
 		return false;
 	for (size_t i = 1; i < n; i++)
 		if (!isalnum((unsigned char)at[i]) && at[i] != '_' && at[i] != '-')
@@ -227,105 +232,59 @@ static int scan_string(Scan *s, bool keep)
 		      memchr(begin, '}', (size_t)(p - begin));
 	r = complain(s, s->line, "%sthe string that begins here is not closed on its line; a '\"' is missing",
 		     key);
-	return r < 0 || !keep ? r : put(s, "\"\"", 2);
+	return r < 0 || !keep ? r : put_repaired(s);
 }
 
-/* -- words that stand for values -- */
-
-static bool all_digits(const char *p, const char *end, int (*is)(int))
-{
-	if (p == end)
-		return false;
-	for (; p < end; p++)
-		if (!is((unsigned char)*p))
-			return false;
-	return true;
-}
-
-static bool is_word(const char *at, size_t n, const char *word)
-{
-	return n == strlen(word) && strncasecmp(at, word, n) == 0;
-}
-
-static bool is_fraction(const char *at, size_t n)
-{
-	char text[64], *end;
-
-	if (n >= sizeof(text) || strspn(at, "0123456789+-.eE") < n)
-		return false;
-	memcpy(text, at, n);
-	text[n] = '\0';
-	(void)strtod(text, &end);
-	return *end == '\0' && strpbrk(text, "0123456789");
-}
-
-/* An integer, with or without L: handed on always with it, since without it libconfig 1.5 keeps the low 32
- * bits and says nothing. Returns 1 if it is none. */
-static int scan_integer(Scan *s, const char *at, size_t n)
-{
-	const char *end = at + n, *digits = at;
-	char text[40], shown[WORD_SHOWN + 8], key[WORD_SHOWN + 8];
-	bool hex = n > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
-	int r;
-
-	for (int i = 0; i < 2 && end > at && end[-1] == 'L'; i++)
-		end--;
-	if (hex)
-		digits += 2;
-	else if (*digits == '+' || *digits == '-')
-		digits++;
-	if (!all_digits(digits, end, hex ? isxdigit : isdigit))
-		return 1;
-	if (!hex && end - digits > 1 && *digits == '0') {
-		r = complain(s, s->line, "%s%s begins with 0, which some read as octal; leave it out",
-			     key_text(s, key), word_text(at, n, shown));
-		return r < 0 ? r : put(s, "0", 1);
-	}
-	if ((size_t)(end - at) < sizeof(text) - 2) {
-		memcpy(text, at, (size_t)(end - at));
-		text[end - at] = '\0';
-		errno = 0;
-		(void)strtoll(text, NULL, hex ? 16 : 10);
-		if (errno == 0) {
-			r = put(s, at, (size_t)(end - at));
-			return r < 0 ? r : put(s, "L", 1);
-		}
-	}
-	r = complain(s, s->line, "%s%s is too large for a number (64 bits)", key_text(s, key),
-		     word_text(at, n, shown));
-	return r < 0 ? r : put(s, "0", 1);
-}
-
+/* A value without quotes: a number, true, false, or what should have had quotes. */
 static int scan_word(Scan *s)
 {
 	size_t n = word_length(s, false);
 	const char *at = s->p;
 	char shown[WORD_SHOWN + 8], key[WORD_SHOWN + 8];
-	int r;
+	int r = 0;
 
 	(void)key_text(s, key);
 	if (n == 0) {
 		/* '=' or so */
 		r = complain(s, s->line, "%sa value is wanted here, not '%c'", key, *s->p);
 		s->p++;
-		return r < 0 ? r : put(s, "0", 1);
+		return r < 0 ? r : put_repaired(s);
 	}
 	s->p += n;
-	if (is_word(at, n, "true") || is_word(at, n, "false"))
-		return put(s, at, n);
-	r = scan_integer(s, at, n);
-	if (r <= 0)
-		return r;
-	if (is_fraction(at, n))
-		return put(s, "0.5", 3); /* no key wants one; which it was does not matter */
 	(void)word_text(at, n, shown);
-	if (is_word(at, n, "yes") || is_word(at, n, "on") || is_word(at, n, "no") ||
-	    is_word(at, n, "off"))
+	switch (word_kind(at, n)) {
+	case WORD_BOOL:
+		return put(s, at, n);
+	case WORD_INTEGER:
+		/* without the L libconfig 1.5 keeps the low 32 bits and says nothing */
+		while (at[n - 1] == 'L')
+			n--;
+		r = put(s, at, n);
+		return r < 0 ? r : put(s, "L", 1);
+	case WORD_FRACTION:
+		return put(s, "0.5", 3); /* no key wants one; which it was does not matter */
+	case WORD_OCTAL:
+		r = complain(s, s->line, "%s%s begins with 0, which some read as octal; leave it out",
+			     key, shown);
+		break;
+	case WORD_TOO_LARGE:
+		r = complain(s, s->line, "%s%s is too large for a number (64 bits)", key, shown);
+		break;
+	case WORD_YES:
 		r = complain(s, s->line, "%s%s is not a value; write true or false", key, shown);
-	else
+		break;
+	case WORD_BARE:
+		if (at[n - 1] == ':') {
+			/* YAML, or the like */
+			s->hopeless = true;
+			return complain(s, s->line, "%sa group needs braces; write %.*s { ... };", key,
+					(int)strlen(shown) - 2, shown + 1);
+		}
 		r = complain(s, s->line, "%swrite %s in quotes; without them it must be a number, true or false",
 			     key, shown);
-	return r < 0 ? r : put(s, "\"\"", 2);
+		break;
+	}
+	return r < 0 ? r : put_repaired(s);
 }
 
 /* -- names -- */
@@ -397,7 +356,8 @@ static int scan_name(Scan *s, Frame *f)
 		return scan_include(s);
 	if (n == 0) {
 		s->hopeless = true;
-		return complain(s, s->line, "a name is wanted here, not '%c'", *at);
+		return complain(s, s->line, "a name is wanted here, not '%c'%s", *at,
+				f->open ? "" : "; the form is: sessions: { NAME: { KEY = VALUE; }; };");
 	}
 	s->p += n;
 	f->want = WANT_EQUALS;
@@ -464,6 +424,18 @@ static int open_bracket(Scan *s, Frame *f)
 	return 0;
 }
 
+/* A name without a value: said where the name is, since the value could be anywhere behind it. */
+static int put_missing(Scan *s, Frame *f)
+{
+	char key[WORD_SHOWN + 8];
+	int r = complain(s, f->names[f->n_names - 1].line, "%sa value is missing before '%c'",
+			 key_text(s, key), *s->p);
+
+	if (r == 0 && f->want == WANT_EQUALS)
+		r = put(s, "=", 1);
+	return r < 0 ? r : put_repaired(s);
+}
+
 static int close_bracket(Scan *s, Frame *f)
 {
 	char c = *s->p, wants = f->open == '{' ? '}' : f->open == '[' ? ']' : ')';
@@ -480,10 +452,7 @@ static int close_bracket(Scan *s, Frame *f)
 				c, f->open, f->line, what_it_is(&s->frames[s->depth - 1], what), wants);
 	}
 	if (f->want == WANT_EQUALS || f->want == WANT_VALUE) {
-		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
-		if (r < 0)
-			return r;
-		r = put(s, f->want == WANT_EQUALS ? "=0" : "0", f->want == WANT_EQUALS ? 2 : 1);
+		r = put_missing(s, f);
 		if (r < 0)
 			return r;
 	}
@@ -505,10 +474,9 @@ static int scan_separator(Scan *s, Frame *f)
 		return 0;
 	case WANT_EQUALS:
 	case WANT_VALUE:
-		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
-		if (r < 0)
-			return r;
-		r = put(s, f->want == WANT_EQUALS ? "=0;" : "0;", f->want == WANT_EQUALS ? 3 : 2);
+		r = put_missing(s, f);
+		if (r == 0)
+			r = put(s, ";", 1);
 		break;
 	case WANT_ELEMENT:
 		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
@@ -582,11 +550,9 @@ static int scan_token(Scan *s)
 			return open_bracket(s, f);
 		return scan_value(s, f);
 	case WANT_COMMA:
-		if (c == '"' && f->string)
-			return scan_value(s, f);
+		/* libconfig would glue two strings together; a comma was forgotten */
 		r = complain(s, s->line, "%s',' is missing between two values", key_text(s, what));
 		f->want = WANT_ELEMENT;
-		f->string = false;
 		return r < 0 ? r : put(s, ",", 1);
 	case WANT_SEPARATOR:
 		if (c == '"' && f->string)
