@@ -165,8 +165,6 @@ static int bus_connect(Bus *b)
 	if (r >= 0)
 		r = sd_bus_start(bus);
 	if (r >= 0)
-		r = sd_bus_start(bus);
-	if (r >= 0)
 		r = sd_bus_match_signal_async(bus, NULL, "org.freedesktop.DBus.Local", "/org/freedesktop/DBus/Local",
 					      "org.freedesktop.DBus.Local", "Disconnected", on_disconnected, NULL,
 					      b);
