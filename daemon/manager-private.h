@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the files of the manager share: sessions and configuration (manager.c), reload (reload.c), programs
- * (programs.c), causes of snapshots (causes.c). */
+/* What the files of the manager share: sessions (manager.c), birth and end (lifetime.c), configuration (reload.c), programs
+ * (programs.c), causes of snapshots (causes.c), and seldom things (chores.c). */
 #pragma once
 
 #include "daemon/jobs.h"
@@ -49,8 +49,12 @@ void manager_watch_units(Manager *m);
 int manager_apply_daemon(Manager *m, DaemonConfig *daemon);
 
 /* programs.c */
-extern const ListenerHandler manager_programs;
+extern const ExchangeHandler manager_programs;
 void manager_forget_programs(Manager *m);
+
+/* chores.c */
+#define MANAGER_TICK_USEC (5 * 1000 * 1000)
+int manager_on_tick(sd_event_source *source, u64 usec, void *userdata);
 
 /* causes.c */
 void manager_on_crash(Manager *m, const Producer *p, const Death *death);

@@ -128,7 +128,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 	Failure f = FAILURE_NULL;
 	struct wire_done done;
 	u32 n_sessions = 0, n_failed = 0, n;
-	Producer *p;
+	Producer *p = NULL;
 	Class **classes;
 	u8 *buffer;
 	int r, first = 0;
@@ -194,6 +194,10 @@ static void programs_snapshot(void *userdata, Exchange *x, const u64 cookie[2], 
 				"the last automatic snapshot is too recent (snapshot.min_interval)");
 		return;
 	}
+	if (accepted.n_sessions == 0) {
+		exchange_refuse(x, ENODATA, "no session records this program");
+		return;
+	}
 	if (exchange_reply(x, &accepted, sizeof(accepted), NULL) < 0)
 		exchange_refuse(x, ENOMEM, "out of memory");
 }
@@ -226,7 +230,7 @@ static void programs_late(void *userdata)
 					 10000, bump_on_time, m);
 }
 
-const ListenerHandler manager_programs = {
+const ExchangeHandler manager_programs = {
 	.synchronise = programs_synchronise,
 	.snapshot = programs_snapshot,
 	.late = programs_late,
