@@ -80,16 +80,21 @@ static int put_repaired(Scan *s)
 	return put(s, "\"" SCAN_REPAIRED "\"", 3);
 }
 
-/* One problem a line is enough: what follows on the same line mostly follows from it. */
-#define complain(s, at, ...)                                                                       \
-	(already(s, at) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
+static bool enough(const Scan *s)
+{
+	return s->problems->n - s->first_problem >= PROBLEMS_PER_FILE;
+}
 
 static bool already(const Scan *s, int line)
 {
-	if (s->problems->n - s->first_problem >= PROBLEMS_PER_FILE)
-		return true;
 	return s->problems->n > s->first_problem && s->problems->v[s->problems->n - 1].line == line;
 }
+
+/* A word that is wrong by itself. */
+#define complain_word(s, at, ...)                                                                  \
+	(enough(s) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
+/* A token at the wrong place: behind another mistake on the same line it mostly follows from that one. */
+#define complain(s, at, ...) (already(s, at) ? 0 : complain_word(s, at, __VA_ARGS__))
 
 static char *word_text(const char *at, size_t n, char ret[WORD_SHOWN + 8])
 {
@@ -214,7 +219,7 @@ static int scan_string(Scan *s, bool keep)
 		if (*p == '\\' && p + 1 < s->end && p[1] != '\n') {
 			/* libconfig would end the string there */
 			if (s->end - p >= 4 && (p[1] == 'x' || p[1] == 'X') && p[2] == '0' && p[3] == '0')
-				r = complain(s, s->line, "%sa string must not hold a NUL byte, \\x00", key);
+				r = complain_word(s, s->line, "%sa string must not hold a NUL byte, \\x00", key);
 			p++;
 		}
 		p++;
@@ -264,14 +269,14 @@ static int scan_word(Scan *s)
 	case WORD_FRACTION:
 		return put(s, "0.5", 3); /* no key wants one; which it was does not matter */
 	case WORD_OCTAL:
-		r = complain(s, s->line, "%s%s begins with 0, which some read as octal; leave it out",
+		r = complain_word(s, s->line, "%s%s begins with 0, which some read as octal; leave it out",
 			     key, shown);
 		break;
 	case WORD_TOO_LARGE:
-		r = complain(s, s->line, "%s%s is too large for a number (64 bits)", key, shown);
+		r = complain_word(s, s->line, "%s%s is too large for a number (64 bits)", key, shown);
 		break;
 	case WORD_YES:
-		r = complain(s, s->line, "%s%s is not a value; write true or false", key, shown);
+		r = complain_word(s, s->line, "%s%s is not a value; write true or false", key, shown);
 		break;
 	case WORD_BARE:
 		if (at[n - 1] == ':') {
@@ -280,7 +285,7 @@ static int scan_word(Scan *s)
 			return complain(s, s->line, "%sa group needs braces; write %.*s { ... };", key,
 					(int)strlen(shown) - 2, shown + 1);
 		}
-		r = complain(s, s->line, "%swrite %s in quotes; without them it must be a number, true or false",
+		r = complain_word(s, s->line, "%swrite %s in quotes; without them it must be a number, true or false",
 			     key, shown);
 		break;
 	}
@@ -375,7 +380,7 @@ static int scan_name(Scan *s, Frame *f)
 	for (size_t i = 0; i < f->n_names; i++) {
 		if (f->names[i].n != n || memcmp(f->names[i].at, at, n) != 0)
 			continue;
-		r = complain(s, s->line, "%s is there twice; the first is in line %d", shown,
+		r = complain_word(s, s->line, "%s is there twice; the first is in line %d", shown,
 			     f->names[i].line);
 		if (r < 0)
 			return r;
