@@ -39,6 +39,10 @@ int item_event(const char *s, char **ret_text)
 				    "%s is no pattern of one PROVIDER:EVENT; write each in quotes of its "
 				    "own, as in [ \"shop:*\", \"libc:*\" ]",
 				    word);
+	for (const char *p = s; *p; p++)
+		if (*p < 0x21 || *p > 0x7e)
+			return problem_text(ret_text, "%s holds letters that no event's name can have",
+					    word);
 	colon = strchr(s, ':');
 	if (colon && strchr(colon + 1, ':'))
 		return problem_text(ret_text, "%s has more than one ':'; write \"PROVIDER:EVENT\"",

@@ -13,6 +13,9 @@
 #include "conf/setting.h"
 #include "conf/suggest.h"
 
+/* Of one file; 64 can run. What compares them with one another need not be clever below this. */
+enum { SESSIONS_MAX = 1024 };
+
 typedef struct {
 	const char *file;
 	Config *config; /* what the file is applied to: a copy */
@@ -329,6 +332,8 @@ static int apply_sessions(Parser *p, const config_setting_t *s)
 
 	if (!list && !config_setting_is_group(s))
 		return complain(p, line_of(s), "sessions: is a group; write sessions: { NAME: { ... }; };");
+	if (config_setting_length(s) > SESSIONS_MAX)
+		return complain(p, line_of(s), "sessions: more than %d in one file", SESSIONS_MAX);
 	for (int i = 0; r == 0 && i < config_setting_length(s); i++)
 		r = list ? apply_element(p, s, i)
 			 : apply_member(p, config_setting_get_elem(s, (unsigned)i));
@@ -337,7 +342,7 @@ static int apply_sessions(Parser *p, const config_setting_t *s)
 
 static int apply_daemon(Parser *p, const config_setting_t *group)
 {
-	DaemonConfig d;
+	DaemonConfig d = { 0 };
 	size_t first = p->problems->n;
 	int r;
 

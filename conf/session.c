@@ -7,7 +7,7 @@
 #include "conf/text.h"
 #include "lib/abi.h"
 
-enum { NAME_MAX_BYTES = 64, SIDE_RINGS = 2, SIDE_RING_LEAST = 65536 };
+enum { NAME_MAX_BYTES = 64, SIDE_RINGS = 2, SIDE_RING_PART = 8, SIDE_RING_LEAST = 65536 };
 
 static bool of_session(const Key *k)
 {
@@ -112,17 +112,27 @@ const ConfigOrigin *session_config_origin(const SessionConfig *c, const char *ke
 
 /* ---- checks over several keys ---- */
 
-u64 session_config_minimum(u32 sub_buffers, u32 n_cpus)
+u64 session_config_minimum(u32 sub_buffers, u32 n_online, u32 n_possible)
 {
-	return (u64)n_cpus * sub_buffers * (1u << ABI_MIN_SUB_SHIFT) + SIDE_RINGS * SIDE_RING_LEAST;
+	u64 ring = (u64)sub_buffers << ABI_MIN_SUB_SHIFT;
+	u64 lines = ((u64)n_possible + SIDE_RINGS) << ABI_LINE_SHIFT;
+
+	return n_online * ring + SIDE_RINGS * MAX(ring / SIDE_RING_PART, SIDE_RING_LEAST) + ABI_PAGE +
+	       ALIGN_UP(lines, (u64)ABI_PAGE);
+}
+
+static u32 count_cpus(int which)
+{
+	long n = sysconf(which);
+
+	return n > 0 ? (u32)n : 1;
 }
 
 int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *ret)
 {
 	const SnapshotConfig *s = &c->snapshot;
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	u32 n_cpus = n > 0 ? (u32)n : 1;
-	u64 least = session_config_minimum(c->sub_buffers, n_cpus);
+	u32 n_cpus = count_cpus(_SC_NPROCESSORS_ONLN);
+	u64 least = session_config_minimum(c->sub_buffers, n_cpus, count_cpus(_SC_NPROCESSORS_CONF));
 	char has[32], needs[32];
 
 	if (c->memory < least) {

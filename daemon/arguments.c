@@ -42,6 +42,23 @@ static char *path_join(const char *directory, const char *name)
 	return asprintf(&path, "%s/%s", directory, name) < 0 ? NULL : path;
 }
 
+/* Paths are told to others (journal, D-Bus), whose working directory is another. */
+static int path_absolute(char **path)
+{
+	_cleanup_free_ char *here = NULL;
+	char *joined;
+
+	if ((*path)[0] == '/')
+		return 0;
+	here = get_current_dir_name();
+	joined = here ? path_join(here, *path) : NULL;
+	if (!joined)
+		return -ENOMEM;
+	free(*path);
+	*path = joined;
+	return 0;
+}
+
 /* Where nothing was said: the unit's directories if it says so, else the system's or the user's own. */
 int arguments_default(Arguments *a)
 {
@@ -64,7 +81,10 @@ int arguments_default(Arguments *a)
 	else if (!a->state_directory && home && home[0] == '/')
 		a->state_directory = path_join(home, ".local/state/tracer");
 	if (a->runtime_directory && a->state_directory)
-		return 0;
+		return path_absolute(&a->runtime_directory) < 0 ||
+				       path_absolute(&a->state_directory) < 0 ?
+			       -ENOMEM :
+			       0;
 	log_error("no %s directory: give --%s-directory, or set %s",
 		  a->runtime_directory ? "state" : "runtime", a->runtime_directory ? "state" : "runtime",
 		  a->runtime_directory ? "HOME" : "XDG_RUNTIME_DIR");

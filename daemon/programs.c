@@ -194,6 +194,10 @@ static void programs_snapshot(void *userdata, Exchange *x, const u64 cookie[2], 
 				"the last automatic snapshot is too recent (snapshot.min_interval)");
 		return;
 	}
+	if (accepted.n_sessions == 0) {
+		exchange_refuse(x, ENODATA, "no session records this program");
+		return;
+	}
 	if (exchange_reply(x, &accepted, sizeof(accepted), NULL) < 0)
 		exchange_refuse(x, ENOMEM, "out of memory");
 }

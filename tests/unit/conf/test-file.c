@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "conf/config.h"
+#include "conf/load.h"
 
 /* behind base.h, whose MIN and MAX it replaces */
 #include <fcntl.h>
@@ -167,6 +168,21 @@ static void test_large(void)
 	(void)unlink(path);
 }
 
+/* More sessions than anybody has: refused, and soon. */
+static void test_many_sessions(void)
+{
+	_cleanup_(config_problems_clear) ConfigProblems problems = { 0 };
+	_cleanup_(config_freep) Config *c = NULL;
+	g_autoptr(GString) text = g_string_new("sessions = (\n");
+
+	for (int n = 0; text->len < (1 << 20) - 64; n++)
+		g_string_append_printf(text, "%s{name=\"%d\";}", n ? "," : "", n);
+	g_string_append(text, ");\n");
+	g_assert_cmpint(config_load_text("x", text->str, text->len, &c, &problems), ==, -EINVAL);
+	g_assert_cmpuint(problems.n, ==, 1);
+	g_assert_nonnull(strstr(problems.v[0].text, "1024"));
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -175,5 +191,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/file/odd-names", test_odd_names);
 	g_test_add_func("/file/no-files", test_no_files);
 	g_test_add_func("/file/large", test_large);
+	g_test_add_func("/file/many-sessions", test_many_sessions);
 	return g_test_run();
 }

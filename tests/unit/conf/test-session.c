@@ -145,14 +145,17 @@ static void test_check(void)
 
 	g_assert_cmpint(session_config_new(&s, "x"), ==, 0);
 	s->sub_buffers = 16;
-	s->memory = session_config_minimum(16, (u32)sysconf(_SC_NPROCESSORS_ONLN));
+	s->memory = session_config_minimum(16, (u32)sysconf(_SC_NPROCESSORS_ONLN),
+					   (u32)sysconf(_SC_NPROCESSORS_CONF));
 	g_assert_cmpint(session_config_check(s, &wrong), ==, 0);
 	g_assert_null(wrong);
 	s->memory--;
 	g_assert_cmpint(session_config_check(s, &wrong), ==, -EINVAL);
 	g_assert_nonnull(strstr(wrong, "sub_buffers"));
-	/* 16 parts of 4 KiB on 2 processors, and two side rings of 64 KiB */
-	g_assert_cmpuint(session_config_minimum(16, 2), ==, 2 * 16 * 4096 + 2 * 65536);
+	/* 16 parts of 4 KiB on 2 processors, two side rings of 64 KiB, the header and a page of lines */
+	g_assert_cmpuint(session_config_minimum(16, 2, 4), ==, 2 * 16 * 4096 + 2 * 65536 + 2 * 4096);
+	g_assert_cmpuint(session_config_minimum(1024, 1, 15), ==,
+			 1024 * 4096 + 2 * 512 * 1024 + 4096 + 2 * 4096);
 }
 
 /* Every key makes a difference, and a copy has it. */

@@ -48,20 +48,26 @@ static void compile_all(const char *text, const char *options)
 
 static void fields(void)
 {
-	for (guint n = 0; n <= 20; n++) {
-		g_autoptr(GString) s = g_string_new("#include <tracer.h>\nTRACER_EVENT(p, e, TRACER_INFO");
+	g_autoptr(GString) s = g_string_new("#include <tracer.h>\n");
 
+	for (guint n = 0; n <= 20; n++) {
+		g_string_append_printf(s, "TRACER_EVENT(p, e%u, TRACER_INFO", n);
 		for (guint i = 0; i < n; i++)
 			g_string_append_printf(s, ", %s(f%u)", (const char *[]){ "TRACER_U8", "TRACER_STR",
 										 "TRACER_F64" }[i % 3], i);
-		g_string_append(s, ")\nvoid call(void);\nvoid call(void)\n{\n\tif (trace_enabled_p_e())\n"
-				   "\t\ttrace_p_e(");
+		g_string_append(s, ")\n");
+	}
+	g_string_append(s, "void call(void);\nvoid call(void)\n{\n");
+	for (guint n = 0; n <= 20; n++) {
+		g_string_append_printf(s, "\tif (trace_enabled_p_e%u())\n\t\ttrace_p_e%u(", n, n);
 		for (guint i = 0; i < n; i++)
 			g_string_append_printf(s, "%s%s", i ? ", " : "", (const char *[]){ "1", "\"s\"",
 											   "2.0" }[i % 3]);
-		g_string_append(s, ");\n}\n");
-		compile_all(s->str, n % 2 ? "-O0 -fPIC" : "-O2 -Wconversion -Wshadow");
+		g_string_append(s, ");\n");
 	}
+	g_string_append(s, "}\n");
+	compile_all(s->str, "-O0 -fPIC");
+	compile_all(s->str, "-O2 -Wconversion -Wshadow");
 }
 
 static void kinds(void)
@@ -141,7 +147,8 @@ static void mistakes(void)
 
 			if (!path)
 				continue;
-			messages = compile(path, compilers[i].standard, "", compilers[i].suffix, text);
+			messages = compile(path, compilers[i].standard, "-fsyntax-only",
+					   compilers[i].suffix, text);
 			if (!messages)
 				g_error("%s takes %s", compilers[i].name, cases[k].text);
 			error = strstr(messages, "error:");
