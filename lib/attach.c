@@ -34,13 +34,7 @@ static struct pending {
 } pending[ABI_MAX_SLOTS];
 static u64 answered_slots; /* bits: sessions in the answer */
 
-static u16 ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES];
-
-u32 attach_id(u32 slot, u32 index, bool *ret_known)
-{
-	*ret_known = index < load_acquire_u32(&process.slots[slot].n_ids);
-	return *ret_known ? load_relaxed_u16(&ids[slot][index]) : 0;
-}
+u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES];
 
 static u32 slot_generation_wanted(u32 i)
 {
@@ -114,7 +108,7 @@ static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 	if (s->generation && (s->generation != m->generation || process.inode[i] != inode))
 		forget_slot(i); /* another session, or another owner's ring */
 	for (u32 c = 0; c < n_classes; c++)
-		store_relaxed_u16(&ids[i][c], id[c]);
+		store_relaxed_u16(&attach_ids[i][c], id[c]);
 	if (s->generation)
 		store_release_u32(&s->n_ids, n_classes);
 	else
@@ -178,7 +172,7 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 		/* One that cannot be mapped is missed, and counted as such: its bit is not quiet, its
 		 * slot has no generation. */
 		if (!s->retired && slot_attach(s, p->fd, &p->geometry, p->generation,
-					       control_page->cpu_ring, ids[i], n_classes) == 0)
+					       control_page->cpu_ring, attach_ids[i], n_classes) == 0)
 			process.inode[i] = p->inode;
 		else
 			(void)fetch_add_relaxed_u64(&process.failed, 1);
@@ -189,11 +183,11 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 		for (u64 bits = attached; bits; bits &= bits - 1) {
 			u32 i = (u32)__builtin_ctzll(bits);
 
-			if (load_relaxed_u16(&ids[i][c]))
+			if (load_relaxed_u16(&attach_ids[i][c]))
 				wanted |= 1ull << i;
 		}
 		__atomic_store_n(&process.states[c].quiet, ~wanted, __ATOMIC_RELAXED);
-		/* pairs with the acquire in tracer_wanted_() and in tracer_record_() */
+		/* pairs with the acquire in tracer_record_() */
 		store_release_u32(&process.states[c].generation, done->generation);
 	}
 }

@@ -13,6 +13,12 @@ void attach_refresh(u32 index);
 /* From a constructor whose providers are already wanted. */
 void attach_eagerly(void);
 
-/* Id of class `index` in slot i, or 0; valid while the slot has the generation that the caller loaded (acquire)
- * before. *ret_known: false if the session was never asked about this class. */
-u32 attach_id(u32 slot, u32 index, bool *ret_known);
+/* Ids have a fixed place per slot and are written over, never freed (see attach.c for the orders). */
+extern u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES] __attribute__((visibility("hidden")));
+
+/* Id of class `index` in slot i, 0 if the session does not want it or was never asked: of the generation that
+ * the caller loaded (acquire) from the slot before, or of a later one. */
+static inline u32 attach_id(u32 slot, u32 index)
+{
+	return load_relaxed_u16(&attach_ids[slot][index]);
+}

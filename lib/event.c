@@ -4,30 +4,132 @@
 #include "lib/attach.h"
 #include "lib/control.h"
 
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
 _Static_assert(sizeof(struct tracer_part) == sizeof(struct record_part) &&
 		       offsetof(struct tracer_part, size) == offsetof(struct record_part, size) &&
 		       offsetof(struct tracer_part, string) == offsetof(struct record_part, string),
 	       "the public part is a record's");
 
+/* ---- strings ----
+ * Measured, then copied; somebody may shorten it in between. A NUL inside would end the field early for a reader,
+ * and all that follows would be taken for something else: so what was copied is what is tested. */
+#define STRING_MAX 0xFFFF
+
+#if defined(__SANITIZE_ADDRESS__)
+#define STRING_PLAIN 1 /* the sanitizer knows no pages */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STRING_PLAIN 1
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(STRING_PLAIN)
+/* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure are aligned,
+ * so that they stay inside the page (and a checker of memory takes them); those of the copy stay inside the
+ * string. */
+static inline size_t string_length(const char *s)
+{
+	const __m128i zero = _mm_setzero_si128();
+	const __m128i *p = (const __m128i *)((uintptr_t)s & ~(uintptr_t)15);
+	u32 off = (u32)((uintptr_t)s & 15);
+	u32 mask = (u32)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_load_si128(p), zero)) >> off;
+	size_t n = 16 - off;
+
+	if (mask)
+		return (size_t)__builtin_ctz(mask);
+	for (; n < STRING_MAX; n += 16) {
+		mask = (u32)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_load_si128(++p), zero));
+		if (mask)
+			return MIN(n + (size_t)__builtin_ctz(mask), (size_t)STRING_MAX);
+	}
+	return STRING_MAX;
+}
+
+static inline u64 zeros(u64 v)
+{
+	return (v - 0x0101010101010101ull) & ~v & 0x8080808080808080ull;
+}
+
+/* n bytes; true if there may be a NUL among them. */
+static inline bool string_copy(u8 *to, const char *s, size_t n)
+{
+	if (n >= 16) {
+		const __m128i zero = _mm_setzero_si128();
+		int found = 0;
+		__m128i v;
+
+		for (size_t i = 0; i + 16 < n; i += 16) {
+			v = _mm_loadu_si128((const __m128i *)(s + i));
+			found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
+			_mm_storeu_si128((__m128i *)(to + i), v);
+		}
+		v = _mm_loadu_si128((const __m128i *)(s + n - 16));
+		found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
+		_mm_storeu_si128((__m128i *)(to + n - 16), v);
+		return found;
+	}
+	if (n >= 8) {
+		u64 a, b;
+
+		memcpy(&a, s, 8);
+		memcpy(&b, s + n - 8, 8);
+		memcpy(to, &a, 8);
+		memcpy(to + n - 8, &b, 8);
+		return zeros(a) | zeros(b);
+	}
+	if (n >= 4) {
+		u32 a, b;
+
+		memcpy(&a, s, 4);
+		memcpy(&b, s + n - 4, 4);
+		memcpy(to, &a, 4);
+		memcpy(to + n - 4, &b, 4);
+		return zeros(a | (u64)b << 32);
+	}
+	for (size_t i = 0; i < n; i++)
+		to[i] = *(const volatile u8 *)(s + i);
+	return n; /* not worth a test: it is made again */
+}
+#else
+static inline size_t string_length(const char *s)
+{
+	return strnlen(s, STRING_MAX);
+}
+
+static inline bool string_copy(u8 *to, const char *s, size_t n)
+{
+	memcpy(to, s, n);
+	return true;
+}
+#endif
+
+static __attribute__((noinline)) void string_fill(u8 *to, size_t n)
+{
+	u8 *hole = memchr(to, 0, n);
+
+	if (hole)
+		memset(hole, '#', (size_t)(to + n - hole));
+}
+
 uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 {
-	size_t n = strnlen(string, 0xFFFF);
-	u8 *hole;
+	size_t n = string_length(string);
 
-	if (n + 1 > room)
+	if (unlikely(n + 1 > room))
 		return (u32)n + 1;
-	memcpy(to, string, n);
-	/* Somebody may shorten it meanwhile; a NUL inside would end the field early for a reader, and all
-	 * that follows would be taken for something else. */
-	hole = memchr(to, 0, n);
-	if (unlikely(hole))
-		memset(hole, '#', (size_t)(to + n - hole));
+	if (unlikely(string_copy(to, string, n)))
+		string_fill(to, n);
 	to[n] = 0;
 	return (u32)n + 1;
 }
 
+/* ---- records ---- */
+
 /* One record for slot i, whose session may have ended, or not begun here. */
-static void record_to(u32 i, u32 index, u64 ids, const struct tracer_part *part, u32 n)
+static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part *part, u32 n)
 {
 	struct slot *s = &process.slots[i];
 	u32 last = 0;
@@ -36,47 +138,48 @@ static void record_to(u32 i, u32 index, u64 ids, const struct tracer_part *part,
 	for (u32 turn = 0; turn < 2; turn++) {
 		u32 now = load_acquire_u32(&control_page->head.slot_generation[i]);
 		u32 generation = load_acquire_u32(&s->generation), id;
-		bool known;
 
-		if (!now || generation == last)
+		if (!now || (turn && generation == last))
 			return; /* over; and the mask's bit is about to go */
-		if (generation != now) {
+		if (generation != now || index >= load_acquire_u32(&s->n_ids)) {
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
 			return;
 		}
-		id = attach_id(i, index, &known);
-		if (!id) {
-			if (!known)
-				(void)fetch_add_relaxed_u64(&process.missed, 1);
-			return;
-		}
-		if (record_write(s, generation, id, ids, process.producer, &process.clock,
-				 (const struct record_part *)part, n) != RECORD_STALE)
+		id = attach_id(i, index);
+		if (!id || record_write(s, generation, id, ids, process.producer, &process.clock, part,
+					n) != RECORD_STALE)
 			return;
 		last = generation;
 	}
 }
 
-void tracer_record_(const struct tracer_event *event, uint32_t signature, struct tracer_part *part, uint32_t n)
+/* No answer of this generation: it is asked for, and each slot says what it knows. */
+static __attribute__((noinline)) void record_unanswered(const struct tracer_event *event, u32 index,
+							const struct record_part *part, u32 n)
 {
 	struct tracer_state *state = event->state;
-	u32 index = (u32)(state - process.states), generation;
 	u64 bits = __atomic_load_n(event->mask, __ATOMIC_RELAXED), ids;
 
-	if (unlikely(load_relaxed_u32(&process.vforks) || load_relaxed_u32(&process.everyone)) &&
-	    fork_marked(bits & ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED)))
-		return;
-	/* acquire: what the daemon wrote before it moved the generation */
-	generation = load_acquire_u32(&control_page->head.generation);
-	if (unlikely(load_acquire_u32(&state->generation) != generation)) {
-		attach_refresh(index);
-		generation = load_acquire_u32(&control_page->head.generation);
-	}
-	/* Without an answer of this generation, each slot says what it knows (record_to); with one, `quiet` says
-	 * it for all. */
-	if (likely(load_acquire_u32(&state->generation) == generation))
+	attach_refresh(index);
+	if (load_acquire_u32(&state->generation) == load_acquire_u32(&control_page->head.generation))
 		bits &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
 	if (!bits)
+		return;
+	ids = fork_identity();
+	for (; bits; bits &= bits - 1)
+		record_carefully((u32)__builtin_ctzll(bits), index, ids, part, n);
+}
+
+void tracer_record_(const struct tracer_event *event, uint32_t signature, struct tracer_part *parts, uint32_t n)
+{
+	const struct record_part *part = (const struct record_part *)parts;
+	struct tracer_state *state = event->state;
+	u32 index = (u32)(state - process.states);
+	u64 bits, ids;
+
+	if (unlikely(load_relaxed_u32(&process.vforks)) &&
+	    fork_marked(__atomic_load_n(event->mask, __ATOMIC_RELAXED) &
+			~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED)))
 		return;
 	/* Another translation unit has declared this name with other fields, and its descriptor was taken:
 	 * what we have would be read as something else. */
@@ -84,7 +187,28 @@ void tracer_record_(const struct tracer_event *event, uint32_t signature, struct
 		(void)fetch_add_relaxed_u64(&process.missed, 1);
 		return;
 	}
+	/* acquire, both: what the daemon wrote before it moved the generation, and what the answer said */
+	if (unlikely(load_acquire_u32(&state->generation) !=
+		     load_acquire_u32(&control_page->head.generation))) {
+		record_unanswered(event, index, part, n);
+		return;
+	}
+	bits = __atomic_load_n(event->mask, __ATOMIC_RELAXED) &
+	       ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
+	if (unlikely(!bits))
+		return;
 	ids = fork_identity();
-	for (; bits; bits &= bits - 1)
-		record_to((u32)__builtin_ctzll(bits), index, ids, part, n);
+	/* With an answer of the page's own generation, the slots are those of the page. */
+	do {
+		u32 i = (u32)__builtin_ctzll(bits);
+		struct slot *s = &process.slots[i];
+		u32 generation = load_acquire_u32(&s->generation);
+		u32 id = attach_id(i, index);
+
+		if (unlikely(!generation || !id ||
+			     record_write(s, generation, id, ids, process.producer, &process.clock, part,
+					  n) == RECORD_STALE))
+			record_carefully(i, index, ids, part, n);
+		bits &= bits - 1;
+	} while (unlikely(bits));
 }

@@ -92,13 +92,12 @@ void fork_vfork_begin(void)
 {
 	u64 thread = thread_pointer();
 
+	(void)fetch_add_relaxed_u32(&process.vforks, 1);
 	for (u32 i = 0; i < FORK_MAX_MARKS; i++) {
 		u64 expected = 0;
 
-		if (cas_acquire_u64(&process.marks[i].thread, &expected, thread)) {
-			(void)fetch_add_relaxed_u32(&process.vforks, 1);
+		if (cas_acquire_u64(&process.marks[i].thread, &expected, thread))
 			return;
-		}
 	}
 	/* Better nobody records for a moment than one in another CPU's ring. */
 	(void)fetch_add_relaxed_u32(&process.everyone, 1);
@@ -123,8 +122,8 @@ long fork_vfork_end(long result)
 			}
 		}
 		store_release_u64(&m->thread, 0);
-		(void)fetch_add_relaxed_u32(&process.vforks, (u32)-1);
 	}
+	(void)fetch_add_relaxed_u32(&process.vforks, (u32)-1);
 	if (any) {
 		outer = find_mark(thread_pointer());
 		for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {

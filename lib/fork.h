@@ -31,7 +31,7 @@ struct process {
 	/* hot: every record reads these */
 	u64 epoch;    /* of pid and of the threads' cached tids; 0: not known yet */
 	u32 pid;
-	u32 vforks;   /* marks in use */
+	u32 vforks;   /* under way: marks in use, and `everyone` */
 	u32 producer; /* the daemon's number for this process */
 	u32 everyone; /* vforks that found no free mark: nobody records meanwhile */
 	struct record_clock clock;
@@ -80,7 +80,7 @@ static inline u64 fork_identity(void)
 }
 
 /* If the calling thread is in a vfork, counts a loss for each slot in `bits` and says so. Ask only when
- * process.vforks or process.everyone is not 0. */
+ * process.vforks is not 0. */
 bool fork_marked(u64 bits);
 
 /* Around the system call, from the assembly. */

@@ -141,19 +141,18 @@ static const uint64_t tracer_zero_ __attribute__((unused)) = 0;
 static const uint32_t tracer_zero32_ __attribute__((unused)) = 0;
 
 /* Some session may want the event. A bit in the mask may belong to another event of the provider, or to
- * another provider; what was answered for this class counts while the generation is the one that it was
- * answered at. The generation is loaded first (acquire, pairs with the release in attach.c): who sees it
- * sees the answer. */
+ * another provider; that it is quiet for this class counts only while the generation is the one that the
+ * library was answered at. Should an answer arrive between the two loads, this call came before it. */
 static inline __attribute__((always_inline)) bool tracer_wanted_(const struct tracer_event *event)
 {
 	uint64_t mask = __atomic_load_n(event->mask, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!mask, 1))
 		return false;
-	if (__atomic_load_n(&event->state->generation, __ATOMIC_ACQUIRE) !=
-	    __atomic_load_n(event->generation, __ATOMIC_RELAXED))
+	if (mask & ~__atomic_load_n(&event->state->quiet, __ATOMIC_RELAXED))
 		return true;
-	return (mask & ~__atomic_load_n(&event->state->quiet, __ATOMIC_RELAXED)) != 0;
+	return __atomic_load_n(&event->state->generation, __ATOMIC_RELAXED) !=
+	       __atomic_load_n(event->generation, __ATOMIC_RELAXED);
 }
 
 /* A record on its way: values and short strings are put into the caller's buffer, what is longer is
