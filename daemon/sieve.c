@@ -435,6 +435,8 @@ void sieve_trim(Sieve *s, size_t n, u64 budget)
 			n++;
 		}
 	}
+	if (n == 0)
+		return;
 	s->n -= n;
 	memmove(s->pieces, s->pieces + n, s->n * sizeof(*s->pieces));
 }

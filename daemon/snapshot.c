@@ -612,6 +612,11 @@ int snapshot_run(const SnapshotJob *job, SnapshotResult *ret, Failure *f)
 	if (r < 0)
 		return run_failure(&run, r, -1, f);
 	run_sum(&run);
+	if (job->copied) {
+		r = job->copied(job->userdata, f);
+		if (r < 0)
+			return r;
+	}
 	r = run_write(&run, f);
 	if (r == 0)
 		*ret = run.result;

@@ -29,6 +29,11 @@ typedef struct {
 	SnapshotSource *sources;
 	size_t n_sources;
 	u64 duration_ns, max_size; /* 0: all */
+	/* Called once the rings are copied and all writers are let go, before anything is made on disk (the
+	 * directory may be made here, and room): what takes time must not come between a crash and the copy. 0, or the
+	 * negative errno that snapshot_run() then returns, with *f set. May be NULL. */
+	int (*copied)(void *userdata, Failure *f);
+	void *userdata;
 	bool discard;		/* policy: nothing is overwritten, so nothing has to be held */
 } SnapshotJob;
 
@@ -37,12 +42,14 @@ typedef struct {
 	u64 begin;	   /* oldest record kept */
 	u64 n_records;	   /* kept */
 	u64 n_after_cut;   /* walked off */
-	u64 overwritten;   /* written before the cut, no longer in the rings */
+	u64 overwritten;   /* written before the cut, no longer in the rings; no record is in two of n_records,
+			    * n_after_cut, overwritten, trimmed, corrupt_records, and their sum is all that was
+			    * ever written */
 	u64 trimmed;	   /* whole, but outside duration or max_size */
 	u64 lost[ABI_LOST_CAUSES];
 	u64 clamped;	   /* stamps that went backwards, put right */
-	u64 corrupt_subs;  /* sub-buffers dropped because they could not be believed */
-	u64 corrupt_records; /* records of those, as their headers counted */
+	u64 corrupt_subs;  /* sub-buffers dropped, whole or in part, because they could not be believed */
+	u64 corrupt_records; /* records of those, as headers counted, and records that do not fit their class */
 	u64 n_bytes;	   /* of files */
 	u64 hold_ns;	   /* how long writers were held off at most */
 	bool late;	   /* the copy took longer than ABI_HOLD_NS */

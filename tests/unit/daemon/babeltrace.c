@@ -3,6 +3,28 @@
 
 #include <string.h>
 
+/* Not g_strsplit(), whose strstr() a sanitizer makes quadratic. */
+static void split_lines(Babeltrace *b)
+{
+	GPtrArray *lines = g_ptr_array_new();
+	char *end;
+
+	b->text = g_strdup(b->out);
+	end = b->text + strlen(b->text);
+	for (char *p = b->text; p < end;) {
+		char *newline = memchr(p, '\n', (gsize)(end - p));
+
+		if (newline)
+			*newline = '\0';
+		if (*p)
+			g_ptr_array_add(lines, p);
+		p = newline ? newline + 1 : end;
+	}
+	b->n = lines->len;
+	g_ptr_array_add(lines, NULL);
+	b->lines = (char **)g_ptr_array_free(lines, FALSE);
+}
+
 void babeltrace_run(Babeltrace *b, const char *path, const char *const *arguments)
 {
 	g_autoptr(GPtrArray) argv = g_ptr_array_new();
@@ -17,16 +39,15 @@ void babeltrace_run(Babeltrace *b, const char *path, const char *const *argument
 	g_spawn_sync(NULL, (char **)argv->pdata, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &b->out, &b->err,
 		     &b->status, &error);
 	g_assert_no_error(error);
-	b->lines = g_strsplit(b->out, "\n", -1);
-	while (b->lines[b->n] && b->lines[b->n][0])
-		b->n++;
+	split_lines(b);
 }
 
 void babeltrace_clear(Babeltrace *b)
 {
 	g_free(b->out);
 	g_free(b->err);
-	g_strfreev(b->lines);
+	g_free(b->text);
+	g_free(b->lines);
 	*b = (Babeltrace){ 0 };
 }
 

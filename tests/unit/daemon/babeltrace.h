@@ -9,7 +9,8 @@
 typedef struct {
 	int status; /* of the process; 0: it read all */
 	char *out, *err;
-	char **lines; /* events, one a line */
+	char *text;   /* out again, cut up into ... */
+	char **lines; /* ... the lines that are not empty: one an event */
 	guint n;
 } Babeltrace;
 
