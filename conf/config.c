@@ -2,6 +2,7 @@
 #include "conf/config.h"
 
 #include "conf/session.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 
 int daemon_config_init(DaemonConfig *ret)
@@ -24,7 +25,7 @@ void daemon_config_deinit(DaemonConfig *d)
 {
 	for (size_t i = 0; i < n_keys; i++)
 		if (keys[i].group == GROUP_DAEMON)
-			setting_clear(&keys[i], d);
+			field_clear(&keys[i], d);
 	(void)origins_free(d->origins);
 	*d = (DaemonConfig){ 0 };
 }
@@ -36,7 +37,7 @@ int daemon_config_copy(const DaemonConfig *from, DaemonConfig *ret)
 
 	for (size_t i = 0; r == 0 && i < n_keys; i++)
 		if (keys[i].group == GROUP_DAEMON)
-			r = setting_copy(&keys[i], from, &d);
+			r = field_copy(&keys[i], from, &d);
 	if (r < 0) {
 		daemon_config_deinit(&d);
 		return r;
@@ -48,7 +49,7 @@ int daemon_config_copy(const DaemonConfig *from, DaemonConfig *ret)
 bool daemon_config_equal(const DaemonConfig *a, const DaemonConfig *b)
 {
 	for (size_t i = 0; i < n_keys; i++)
-		if (keys[i].group == GROUP_DAEMON && !setting_equal(&keys[i], a, b))
+		if (keys[i].group == GROUP_DAEMON && !field_equal(&keys[i], a, b))
 			return false;
 	return true;
 }

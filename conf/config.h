@@ -169,7 +169,10 @@ int session_config_check(const SessionConfig *c, char **ret_text);
  * shipped file to the table. */
 typedef struct {
 	const char *group; /* "daemon", "session", "snapshot" */
-	const char *key, *type, *range;
+	const char *key;
+	/* "bool", "choice", "level", "count", "size", "time", "list", "path", "string", "size or per cent" */
+	const char *type;
+	const char *range;
 	const char *fallback; /* the default, as a file would say it */
 	const char *text;
 } ConfigKey;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "conf/problem.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 
 const char *const config_default_directories[] = { "/usr/lib/tracer", "/usr/local/lib/tracer",

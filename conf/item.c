@@ -39,6 +39,10 @@ int item_event(const char *s, char **ret_text)
 				    "%s is no pattern of one PROVIDER:EVENT; write each in quotes of its "
 				    "own, as in [ \"shop:*\", \"libc:*\" ]",
 				    word);
+	for (const char *p = s; *p; p++)
+		if (*p < 0x21 || *p > 0x7e)
+			return problem_text(ret_text, "%s holds letters that no event's name can have",
+					    word);
 	colon = strchr(s, ':');
 	if (colon && strchr(colon + 1, ':'))
 		return problem_text(ret_text, "%s has more than one ':'; write \"PROVIDER:EVENT\"",
@@ -84,11 +88,15 @@ int item_process(const char *s, char **ret_text)
 		return problem_text(ret_text, "%s is a path; write the name alone: \"%s\"",
 				    problem_word(s, word),
 				    strrchr(s, '/')[1] ? strrchr(s, '/') + 1 : "NAME");
-	if (!is_glob(s) && strlen(s) > COMM_MAX)
+	if (!is_glob(s) && strlen(s) > COMM_MAX) {
+		char cut[COMM_MAX + 1], cut_word[WORD_SHOWN + 8];
+
+		memcpy(cut, s, COMM_MAX);
+		cut[COMM_MAX] = '\0';
 		return problem_text(ret_text,
-				    "%s matches no process, as the kernel keeps %d bytes of a name; write "
-				    "\"%.*s\"",
-				    problem_word(s, word), COMM_MAX, COMM_MAX, s);
+				    "%s matches no process, as the kernel keeps %d bytes of a name; write %s",
+				    problem_word(s, word), COMM_MAX, problem_word(cut, cut_word));
+	}
 	return 0;
 }
 

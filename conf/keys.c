@@ -309,8 +309,8 @@ int key_unknown(KeyGroup group, const char *name, const char *where, char **ret_
 		if (keys[i].group == group)
 			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
 						 used ? ", " : "", keys[i].name);
-	return problem_text(ret_text, "unknown key %s in %s; the keys there are: %s", word, where,
-			    list);
+	return problem_text(ret_text, "unknown key %s in %s; the keys there are: %s%s", word, where, list,
+			    group == GROUP_SESSION ? ", and snapshot: { }" : "");
 }
 
 const char *choice_name(const KeyChoice *choices, u32 value)

@@ -9,6 +9,7 @@
 #include "conf/parse.h"
 #include "conf/problem.h"
 #include "conf/session.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 #include "lib/abi.h"
 

@@ -9,15 +9,19 @@
 #include "conf/problem.h"
 #include "conf/scan.h"
 #include "conf/session.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 #include "conf/suggest.h"
+
+/* Of one file; 64 can run. What compares them with one another need not be clever below this. */
+enum { SESSIONS_MAX = 1024 };
 
 typedef struct {
 	const char *file;
 	Config *config; /* what the file is applied to: a copy */
 	ConfigProblems *problems;
-	size_t first, scanned; /* problems of this file: from the tokens, and from then on ours */
-	bool usable;	       /* false: whatever comes, nothing of it is used */
+	size_t first; /* problem of this file */
+	bool usable;  /* false: whatever comes, nothing of it is used */
 } Parser;
 
 static int line_of(const config_setting_t *s)
@@ -25,29 +29,31 @@ static int line_of(const config_setting_t *s)
 	return (int)config_setting_source_line(s);
 }
 
-/* A line that the scan repaired holds what nobody wrote. */
-static bool repaired(const Parser *p, int line)
+/* Where the scan repaired a value nobody wrote what is there. (In a usable file the same byte is the user's.) */
+static bool is_repaired(const Parser *p, const config_setting_t *s)
 {
-	for (size_t i = p->first; i < p->scanned; i++)
-		if (p->problems->v[i].line == line)
-			return true;
-	return false;
+	return !p->usable && config_setting_type(s) == CONFIG_TYPE_STRING &&
+	       strcmp(config_setting_get_string(s), SCAN_REPAIRED) == 0;
 }
 
-static bool dropped(const config_setting_t *s)
+/* A name, a value, or an element of its list that the scan has dealt with. */
+static bool dropped(const Parser *p, const config_setting_t *s)
 {
 	const char *name = config_setting_name(s);
 
-	return name && *name == '*';
+	if ((name && *name == '*') || is_repaired(p, s))
+		return true;
+	if (config_setting_is_list(s))
+		for (int i = 0; i < config_setting_length(s); i++)
+			if (is_repaired(p, config_setting_get_elem(s, (unsigned)i)))
+				return true;
+	return false;
 }
 
 #define complain(p, at, ...)                                                                       \
-	(quiet(p, at) ? 0 : problem_add((p)->problems, (p)->file, at, false, __VA_ARGS__))
-
-static bool quiet(const Parser *p, int line)
-{
-	return repaired(p, line) || p->problems->n - p->first >= PROBLEMS_PER_FILE;
-}
+	((p)->problems->n - (p)->first >= PROBLEMS_PER_FILE                                        \
+		 ? 0                                                                               \
+		 : problem_add((p)->problems, (p)->file, at, false, __VA_ARGS__))
 
 /* Takes the text; a NULL text is for the caller's -ENOMEM. */
 static int complain_text(Parser *p, int line, char *text)
@@ -159,10 +165,10 @@ static int apply_snapshot(Parser *p, SessionConfig *c, const config_setting_t *g
 		return complain(p, line_of(group), "snapshot: is a group; write snapshot: { ... };");
 	for (int i = 0; i < config_setting_length(group); i++) {
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
-		const Key *k = dropped(s) ? NULL : key_find(GROUP_SNAPSHOT, config_setting_name(s));
+		const Key *k = dropped(p, s) ? NULL : key_find(GROUP_SNAPSHOT, config_setting_name(s));
 		int r;
 
-		if (dropped(s))
+		if (dropped(p, s))
 			continue;
 		r = k ? apply_key(p, k, c, c->origins, s)
 		      : complain_unknown(p, GROUP_SNAPSHOT, s, "snapshot");
@@ -193,7 +199,7 @@ static int wants_reset(Parser *p, const config_setting_t *group, bool *ret)
 	const config_setting_t *s = config_setting_get_member(group, "reset");
 
 	*ret = false;
-	if (!s)
+	if (!s || dropped(p, s))
 		return 0;
 	if (config_setting_type(s) != CONFIG_TYPE_BOOL)
 		return complain(p, line_of(s), "reset: needs true or false (no quotes)");
@@ -226,7 +232,7 @@ static int apply_session(Parser *p, const char *name, const config_setting_t *gr
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
 		const Key *k;
 
-		if (dropped(s))
+		if (dropped(p, s))
 			continue;
 		k = key_find(GROUP_SESSION, config_setting_name(s));
 		if (strcmp(config_setting_name(s), "snapshot") == 0)
@@ -269,12 +275,16 @@ static int apply_element(Parser *p, const config_setting_t *list, int i)
 	const config_setting_t *e = config_setting_get_elem(list, (unsigned)i), *s;
 	const char *name;
 
+	if (dropped(p, e))
+		return 0;
 	if (!config_setting_is_group(e))
 		return complain(p, line_of(e), "sessions: a list holds groups, each with a name: ( { name = "
 					       "\"...\"; ... } )");
 	s = config_setting_get_member(e, "name");
 	if (!s)
 		return complain(p, line_of(e), "a session in a list needs its name: { name = \"...\"; ... }");
+	if (dropped(p, s))
+		return 0;
 	if (config_setting_type(s) != CONFIG_TYPE_STRING)
 		return complain(p, line_of(s), "name: needs a string in quotes");
 	name = config_setting_get_string(s);
@@ -298,7 +308,7 @@ static int apply_member(Parser *p, const config_setting_t *s)
 	const char *name = config_setting_name(s);
 	const config_setting_t *n;
 
-	if (dropped(s))
+	if (dropped(p, s))
 		return 0;
 	if (!config_setting_is_group(s)) {
 		if (key_find(GROUP_SESSION, name) || strcmp(name, "snapshot") == 0)
@@ -322,6 +332,8 @@ static int apply_sessions(Parser *p, const config_setting_t *s)
 
 	if (!list && !config_setting_is_group(s))
 		return complain(p, line_of(s), "sessions: is a group; write sessions: { NAME: { ... }; };");
+	if (config_setting_length(s) > SESSIONS_MAX)
+		return complain(p, line_of(s), "sessions: more than %d in one file", SESSIONS_MAX);
 	for (int i = 0; r == 0 && i < config_setting_length(s); i++)
 		r = list ? apply_element(p, s, i)
 			 : apply_member(p, config_setting_get_elem(s, (unsigned)i));
@@ -330,7 +342,7 @@ static int apply_sessions(Parser *p, const config_setting_t *s)
 
 static int apply_daemon(Parser *p, const config_setting_t *group)
 {
-	DaemonConfig d;
+	DaemonConfig d = { 0 };
 	size_t first = p->problems->n;
 	int r;
 
@@ -341,7 +353,7 @@ static int apply_daemon(Parser *p, const config_setting_t *group)
 		const config_setting_t *s = config_setting_get_elem(group, (unsigned)i);
 		const Key *k;
 
-		if (dropped(s))
+		if (dropped(p, s))
 			continue;
 		k = key_find(GROUP_DAEMON, config_setting_name(s));
 		r = k ? apply_key(p, k, &d, d.origins, s)
@@ -386,7 +398,7 @@ static int apply_root(Parser *p, const config_setting_t *root)
 	for (int i = 0; r == 0 && i < config_setting_length(root); i++) {
 		const config_setting_t *s = config_setting_get_elem(root, (unsigned)i);
 
-		if (dropped(s))
+		if (dropped(p, s))
 			continue;
 		if (strcmp(config_setting_name(s), "sessions") == 0)
 			r = apply_sessions(p, s);
@@ -410,7 +422,6 @@ int parse_text(const char *file, const char *text, size_t n, Config **config, Co
 	if (r < 0)
 		return r;
 	p.usable = clean && !problem_error_since(problems, p.first);
-	p.scanned = problems->n;
 	if (clean) {
 		r = config_copy(*config, &copy);
 		if (r < 0)

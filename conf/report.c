@@ -7,6 +7,7 @@
 #include "conf/config.h"
 #include "conf/problem.h"
 #include "conf/session.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 
 const ConfigKey *config_keys(size_t *ret_n)
@@ -58,7 +59,7 @@ static int dump_key(const Key *k, const void *base, const ConfigOrigin *origins,
 
 	if (k->kind == KEY_NAME || k->kind == KEY_RESET)
 		return 0;
-	text = setting_text(k, base);
+	text = field_text(k, base);
 	if (!text)
 		return -ENOMEM;
 	if (o->file)

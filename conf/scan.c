@@ -3,9 +3,10 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <strings.h>
 
+#include "conf/cursor.h"
 #include "conf/problem.h"
+#include "conf/word.h"
 
 /* What may come next, per open bracket. */
 typedef enum {
@@ -33,10 +34,8 @@ typedef struct {
 } Frame;
 
 typedef struct {
-	const char *file, *p, *end;
-	int line;
-	char *out; /* NUL-terminated when done */
-	size_t n_out, size_out;
+	const char *file;
+	Cursor c;
 	Frame frames[SCAN_MAX_DEPTH + 1];
 	size_t depth;
 	bool hopeless; /* nothing behind here can be understood */
@@ -55,36 +54,29 @@ static void scan_clear(Scan *s)
 {
 	for (size_t i = 0; i < ELEMENTSOF(s->frames); i++)
 		frame_clear(&s->frames[i]);
-	free(s->out);
+	cursor_clear(&s->c);
 }
 
-static int put(Scan *s, const char *bytes, size_t n)
+static int put_repaired(Scan *s)
 {
-	if (s->size_out - s->n_out <= n) {
-		size_t size = MAX(s->size_out * 2, s->n_out + n + 64);
-		char *out = realloc(s->out, size);
-
-		if (!out)
-			return -ENOMEM;
-		s->out = out;
-		s->size_out = size;
-	}
-	memcpy(s->out + s->n_out, bytes, n);
-	s->n_out += n;
-	s->out[s->n_out] = '\0';
-	return 0;
+	return cursor_put(&s->c, "\"" SCAN_REPAIRED "\"", 3);
 }
 
-/* One problem a line is enough: what follows on the same line mostly follows from it. */
-#define complain(s, at, ...)                                                                       \
-	(already(s, at) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
+static bool enough(const Scan *s)
+{
+	return s->problems->n - s->first_problem >= PROBLEMS_PER_FILE;
+}
 
 static bool already(const Scan *s, int line)
 {
-	if (s->problems->n - s->first_problem >= PROBLEMS_PER_FILE)
-		return true;
 	return s->problems->n > s->first_problem && s->problems->v[s->problems->n - 1].line == line;
 }
+
+/* A word that is wrong by itself. */
+#define complain_word(s, at, ...)                                                                  \
+	(enough(s) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
+/* A token at the wrong place: behind another mistake on the same line it mostly follows from that one. */
+#define complain(s, at, ...) (already(s, at) ? 0 : complain_word(s, at, __VA_ARGS__))
 
 static char *word_text(const char *at, size_t n, char ret[WORD_SHOWN + 8])
 {
@@ -96,78 +88,19 @@ static char *word_text(const char *at, size_t n, char ret[WORD_SHOWN + 8])
 	return (char *)problem_word(word, ret);
 }
 
-static bool is_blank(char c)
-{
-	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
-}
-
-static bool at_comment(const Scan *s)
-{
-	return *s->p == '#' ||
-	       (*s->p == '/' && s->p + 1 < s->end && (s->p[1] == '/' || s->p[1] == '*'));
-}
-
-/* Skips blanks and comments; of them only the ends of lines are handed on. libconfig does not know a
- * comment on a last line without its end, nor carriage returns. */
 static int skip_blanks(Scan *s)
 {
-	int r;
+	int begin, r = cursor_skip(&s->c, &begin);
 
-	while (s->p < s->end) {
-		if (is_blank(*s->p)) {
-			s->line += *s->p == '\n';
-			r = put(s, *s->p == '\n' ? "\n" : " ", 1);
-			if (r < 0)
-				return r;
-			s->p++;
-			continue;
-		}
-		if (!at_comment(s))
-			return 0;
-		if (*s->p == '#' || s->p[1] == '/') {
-			while (s->p < s->end && *s->p != '\n')
-				s->p++;
-			continue;
-		}
-		int begin = s->line;
-
-		for (s->p += 2; s->p < s->end; s->p++) {
-			if (*s->p == '*' && s->p + 1 < s->end && s->p[1] == '/')
-				break;
-			if (*s->p != '\n')
-				continue;
-			s->line++;
-			r = put(s, "\n", 1);
-			if (r < 0)
-				return r;
-		}
-		if (s->p == s->end) {
-			s->hopeless = true;
-			return complain(s, begin, "the comment that begins here, \"/*\", has no end, \"*/\"");
-		}
-		s->p += 2;
-		r = put(s, " ", 1);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-/* The run of bytes up to a blank, a bracket, a separator, a quote or a comment; a name ends at ':' too. */
-static size_t word_length(const Scan *s, bool name)
-{
-	const char *stops = name ? ";,{}[]()\"=#:" : ";,{}[]()\"=#";
-	const char *p = s->p;
-
-	for (; p < s->end && !is_blank(*p) && !strchr(stops, *p); p++)
-		if (*p == '/' && p + 1 < s->end && (p[1] == '/' || p[1] == '*'))
-			break;
-	return (size_t)(p - s->p);
+	if (r != -EBADMSG)
+		return r;
+	s->hopeless = true;
+	return complain(s, begin, "the comment that begins here, \"/*\", has no end, \"*/\"");
 }
 
 static bool is_name(const char *at, size_t n)
 {
-	if (n == 0 || !isalpha((unsigned char)*at))
+	if (n == 0 || !isalpha((unsigned char)*at) || word_kind(at, n) == WORD_BOOL)
 		return false;
 	for (size_t i = 1; i < n; i++)
 		if (!isalnum((unsigned char)at[i]) && at[i] != '_' && at[i] != '-')
@@ -198,134 +131,88 @@ static const char *key_text(const Scan *s, char ret[WORD_SHOWN + 8])
 
 static int scan_string(Scan *s, bool keep)
 {
-	const char *begin = s->p, *p = s->p + 1;
+	const char *begin = s->c.p, *p = s->c.p + 1;
 	char key[WORD_SHOWN + 8] = "";
 	int r = 0;
 
 	if (keep)
 		(void)key_text(s, key);
 
-	while (p < s->end && *p != '"' && *p != '\n') {
-		if (*p == '\\' && p + 1 < s->end && p[1] != '\n') {
+	while (p < s->c.end && *p != '"' && *p != '\n') {
+		if (*p == '\\' && p + 1 < s->c.end && p[1] != '\n') {
 			/* libconfig would end the string there */
-			if (s->end - p >= 4 && (p[1] == 'x' || p[1] == 'X') && p[2] == '0' && p[3] == '0')
-				r = complain(s, s->line, "%sa string must not hold a NUL byte, \\x00", key);
+			if (s->c.end - p >= 4 && (p[1] == 'x' || p[1] == 'X') && p[2] == '0' && p[3] == '0')
+				r = complain_word(s, s->c.line, "%sa string must not hold a NUL byte, \\x00", key);
 			p++;
 		}
 		p++;
 		if (r < 0)
 			return r;
 	}
-	if (p < s->end && *p == '"') {
-		s->p = p + 1;
-		return keep ? put(s, begin, (size_t)(s->p - begin)) : 0;
+	if (p < s->c.end && *p == '"') {
+		s->c.p = p + 1;
+		return keep ? cursor_put(&s->c, begin, (size_t)(s->c.p - begin)) : 0;
 	}
 	/* Most likely a quote was forgotten. What was on the line is lost, but the next one may be right, unless
 	 * a bracket was lost too. */
-	s->p = p;
+	s->c.p = p;
 	s->hopeless = s->frames[s->depth].open == '[' || s->frames[s->depth].open == '(' ||
 		      memchr(begin, '}', (size_t)(p - begin));
-	r = complain(s, s->line, "%sthe string that begins here is not closed on its line; a '\"' is missing",
+	r = complain(s, s->c.line, "%sthe string that begins here is not closed on its line; a '\"' is missing",
 		     key);
-	return r < 0 || !keep ? r : put(s, "\"\"", 2);
+	return r < 0 || !keep ? r : put_repaired(s);
 }
 
-/* -- words that stand for values -- */
-
-static bool all_digits(const char *p, const char *end, int (*is)(int))
-{
-	if (p == end)
-		return false;
-	for (; p < end; p++)
-		if (!is((unsigned char)*p))
-			return false;
-	return true;
-}
-
-static bool is_word(const char *at, size_t n, const char *word)
-{
-	return n == strlen(word) && strncasecmp(at, word, n) == 0;
-}
-
-static bool is_fraction(const char *at, size_t n)
-{
-	char text[64], *end;
-
-	if (n >= sizeof(text) || strspn(at, "0123456789+-.eE") < n)
-		return false;
-	memcpy(text, at, n);
-	text[n] = '\0';
-	(void)strtod(text, &end);
-	return *end == '\0' && strpbrk(text, "0123456789");
-}
-
-/* An integer, with or without L: handed on always with it, since without it libconfig 1.5 keeps the low 32
- * bits and says nothing. Returns 1 if it is none. */
-static int scan_integer(Scan *s, const char *at, size_t n)
-{
-	const char *end = at + n, *digits = at;
-	char text[40], shown[WORD_SHOWN + 8], key[WORD_SHOWN + 8];
-	bool hex = n > 2 && at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
-	int r;
-
-	for (int i = 0; i < 2 && end > at && end[-1] == 'L'; i++)
-		end--;
-	if (hex)
-		digits += 2;
-	else if (*digits == '+' || *digits == '-')
-		digits++;
-	if (!all_digits(digits, end, hex ? isxdigit : isdigit))
-		return 1;
-	if (!hex && end - digits > 1 && *digits == '0') {
-		r = complain(s, s->line, "%s%s begins with 0, which some read as octal; leave it out",
-			     key_text(s, key), word_text(at, n, shown));
-		return r < 0 ? r : put(s, "0", 1);
-	}
-	if ((size_t)(end - at) < sizeof(text) - 2) {
-		memcpy(text, at, (size_t)(end - at));
-		text[end - at] = '\0';
-		errno = 0;
-		(void)strtoll(text, NULL, hex ? 16 : 10);
-		if (errno == 0) {
-			r = put(s, at, (size_t)(end - at));
-			return r < 0 ? r : put(s, "L", 1);
-		}
-	}
-	r = complain(s, s->line, "%s%s is too large for a number (64 bits)", key_text(s, key),
-		     word_text(at, n, shown));
-	return r < 0 ? r : put(s, "0", 1);
-}
-
+/* A value without quotes: a number, true, false, or what should have had quotes. */
 static int scan_word(Scan *s)
 {
-	size_t n = word_length(s, false);
-	const char *at = s->p;
+	size_t n = cursor_word(&s->c, false);
+	const char *at = s->c.p;
 	char shown[WORD_SHOWN + 8], key[WORD_SHOWN + 8];
-	int r;
+	int r = 0;
 
 	(void)key_text(s, key);
 	if (n == 0) {
 		/* '=' or so */
-		r = complain(s, s->line, "%sa value is wanted here, not '%c'", key, *s->p);
-		s->p++;
-		return r < 0 ? r : put(s, "0", 1);
+		r = complain(s, s->c.line, "%sa value is wanted here, not '%c'", key, *s->c.p);
+		s->c.p++;
+		return r < 0 ? r : put_repaired(s);
 	}
-	s->p += n;
-	if (is_word(at, n, "true") || is_word(at, n, "false"))
-		return put(s, at, n);
-	r = scan_integer(s, at, n);
-	if (r <= 0)
-		return r;
-	if (is_fraction(at, n))
-		return put(s, "0.5", 3); /* no key wants one; which it was does not matter */
+	s->c.p += n;
 	(void)word_text(at, n, shown);
-	if (is_word(at, n, "yes") || is_word(at, n, "on") || is_word(at, n, "no") ||
-	    is_word(at, n, "off"))
-		r = complain(s, s->line, "%s%s is not a value; write true or false", key, shown);
-	else
-		r = complain(s, s->line, "%swrite %s in quotes; without them it must be a number, true or false",
+	switch (word_kind(at, n)) {
+	case WORD_BOOL:
+		return cursor_put(&s->c, at, n);
+	case WORD_INTEGER:
+		/* without the L libconfig 1.5 keeps the low 32 bits and says nothing */
+		while (at[n - 1] == 'L')
+			n--;
+		r = cursor_put(&s->c, at, n);
+		return r < 0 ? r : cursor_put(&s->c, "L", 1);
+	case WORD_FRACTION:
+		return cursor_put(&s->c, "0.5", 3); /* no key wants one; which it was does not matter */
+	case WORD_OCTAL:
+		r = complain_word(s, s->c.line, "%s%s begins with 0, which some read as octal; leave it out",
 			     key, shown);
-	return r < 0 ? r : put(s, "\"\"", 2);
+		break;
+	case WORD_TOO_LARGE:
+		r = complain_word(s, s->c.line, "%s%s is too large for a number (64 bits)", key, shown);
+		break;
+	case WORD_YES:
+		r = complain_word(s, s->c.line, "%s%s is not a value; write true or false", key, shown);
+		break;
+	case WORD_BARE:
+		if (at[n - 1] == ':') {
+			/* YAML, or the like */
+			s->hopeless = true;
+			return complain(s, s->c.line, "%sa group needs braces; write %.*s { ... };", key,
+					(int)strlen(shown) - 2, shown + 1);
+		}
+		r = complain_word(s, s->c.line, "%swrite %s in quotes; without them it must be a number, true or false",
+			     key, shown);
+		break;
+	}
+	return r < 0 ? r : put_repaired(s);
 }
 
 /* -- names -- */
@@ -335,7 +222,7 @@ static int put_dropped(Scan *s)
 	char name[24];
 	int n = snprintf(name, sizeof(name), "*%u", s->n_dropped++);
 
-	return put(s, name, (size_t)n);
+	return cursor_put(&s->c, name, (size_t)n);
 }
 
 static int remember_name(Scan *s, Frame *f, const char *at, size_t n)
@@ -344,28 +231,28 @@ static int remember_name(Scan *s, Frame *f, const char *at, size_t n)
 
 	if (f->n_names == SCAN_MAX_NAMES) {
 		s->hopeless = true;
-		return complain(s, s->line, "more than %d settings in one group", SCAN_MAX_NAMES);
+		return complain(s, s->c.line, "more than %d settings in one group", SCAN_MAX_NAMES);
 	}
 	names = realloc(f->names, (f->n_names + 1) * sizeof(*names));
 	if (!names)
 		return -ENOMEM;
 	f->names = names;
-	names[f->n_names++] = (Name){ .at = at, .n = n, .line = s->line };
+	names[f->n_names++] = (Name){ .at = at, .n = n, .line = s->c.line };
 	return 0;
 }
 
 /* `"my session": {` */
 static int scan_quoted_name(Scan *s, Frame *f)
 {
-	const char *at = s->p + 1;
+	const char *at = s->c.p + 1;
 	char shown[WORD_SHOWN + 8];
 	int r = scan_string(s, false);
-	size_t n = (size_t)(s->p - at);
+	size_t n = (size_t)(s->c.p - at);
 
 	if (r < 0)
 		return r;
-	n -= n > 0 && s->p[-1] == '"';
-	r = complain(s, s->line,
+	n -= n > 0 && s->c.p[-1] == '"';
+	r = complain(s, s->c.line,
 		     "%s: a name cannot be quoted; for a session of this name write sessions = ( { name = %s; "
 		     "... } )",
 		     word_text(at, n, shown), shown);
@@ -378,18 +265,18 @@ static int scan_quoted_name(Scan *s, Frame *f)
 
 static int scan_include(Scan *s)
 {
-	int r = complain(s, s->line,
+	int r = complain(s, s->c.line,
 			 "@include is not supported; put the text into a file NAME.conf in tracer.conf.d");
 
-	while (s->p < s->end && *s->p != '\n')
-		s->p++;
+	while (s->c.p < s->c.end && *s->c.p != '\n')
+		s->c.p++;
 	return r;
 }
 
 static int scan_name(Scan *s, Frame *f)
 {
-	const char *at = s->p;
-	size_t n = word_length(s, true);
+	const char *at = s->c.p;
+	size_t n = cursor_word(&s->c, true);
 	char shown[WORD_SHOWN + 8];
 	int r;
 
@@ -397,13 +284,14 @@ static int scan_name(Scan *s, Frame *f)
 		return scan_include(s);
 	if (n == 0) {
 		s->hopeless = true;
-		return complain(s, s->line, "a name is wanted here, not '%c'", *at);
+		return complain(s, s->c.line, "a name is wanted here, not '%c'%s", *at,
+				f->open ? "" : "; the form is: sessions: { NAME: { KEY = VALUE; }; };");
 	}
-	s->p += n;
+	s->c.p += n;
 	f->want = WANT_EQUALS;
 	(void)word_text(at, n, shown);
 	if (!is_name(at, n)) {
-		r = complain(s, s->line,
+		r = complain(s, s->c.line,
 			     "%s cannot be a name: a letter, then letters, digits, '-' and '_'; for a session "
 			     "of this name write sessions = ( { name = %s; ... } )",
 			     shown, shown);
@@ -415,7 +303,7 @@ static int scan_name(Scan *s, Frame *f)
 	for (size_t i = 0; i < f->n_names; i++) {
 		if (f->names[i].n != n || memcmp(f->names[i].at, at, n) != 0)
 			continue;
-		r = complain(s, s->line, "%s is there twice; the first is in line %d", shown,
+		r = complain_word(s, s->c.line, "%s is there twice; the first is in line %d", shown,
 			     f->names[i].line);
 		if (r < 0)
 			return r;
@@ -423,7 +311,7 @@ static int scan_name(Scan *s, Frame *f)
 		return r < 0 ? r : put_dropped(s);
 	}
 	r = remember_name(s, f, at, n);
-	return r < 0 ? r : put(s, at, n);
+	return r < 0 ? r : cursor_put(&s->c, at, n);
 }
 
 /* -- brackets -- */
@@ -443,80 +331,88 @@ static const char *what_it_is(const Frame *above, char ret[WORD_SHOWN + 32])
 
 static int open_bracket(Scan *s, Frame *f)
 {
-	char c = *s->p;
+	char c = *s->c.p;
 	int r;
 
 	if (s->depth == SCAN_MAX_DEPTH) {
 		s->hopeless = true;
-		return complain(s, s->line, "brackets inside brackets, more than %d deep",
+		return complain(s, s->c.line, "brackets inside brackets, more than %d deep",
 				SCAN_MAX_DEPTH);
 	}
 	f->want = f->open == 0 || f->open == '{' ? WANT_SEPARATOR : WANT_COMMA;
 	f->string = false;
 	/* An array holds values of one type, and libconfig does not say which one was wrong. A list may
 	 * hold all, and the table of keys says it better. */
-	r = put(s, c == '[' ? "(" : &c, 1);
+	r = cursor_put(&s->c, c == '[' ? "(" : &c, 1);
 	if (r < 0)
 		return r;
-	s->p++;
-	s->frames[++s->depth] = (Frame){ .open = c, .line = s->line,
+	s->c.p++;
+	s->frames[++s->depth] = (Frame){ .open = c, .line = s->c.line,
 					 .want = c == '{' ? WANT_NAME : WANT_ELEMENT };
 	return 0;
 }
 
+/* A name without a value: said where the name is, since the value could be anywhere behind it. */
+static int put_missing(Scan *s, Frame *f)
+{
+	char key[WORD_SHOWN + 8];
+	int r = complain(s, f->names[f->n_names - 1].line, "%sa value is missing before '%c'",
+			 key_text(s, key), *s->c.p);
+
+	if (r == 0 && f->want == WANT_EQUALS)
+		r = cursor_put(&s->c, "=", 1);
+	return r < 0 ? r : put_repaired(s);
+}
+
 static int close_bracket(Scan *s, Frame *f)
 {
-	char c = *s->p, wants = f->open == '{' ? '}' : f->open == '[' ? ']' : ')';
+	char c = *s->c.p, wants = f->open == '{' ? '}' : f->open == '[' ? ']' : ')';
 	char what[WORD_SHOWN + 32];
 	int r;
 
 	if (f->open == 0) {
 		s->hopeless = true;
-		return complain(s, s->line, "'%c' closes nothing", c);
+		return complain(s, s->c.line, "'%c' closes nothing", c);
 	}
 	if (c != wants) {
 		s->hopeless = true;
-		return complain(s, s->line, "'%c' does not close the '%c' of line %d%s; '%c' is missing",
+		return complain(s, s->c.line, "'%c' does not close the '%c' of line %d%s; '%c' is missing",
 				c, f->open, f->line, what_it_is(&s->frames[s->depth - 1], what), wants);
 	}
 	if (f->want == WANT_EQUALS || f->want == WANT_VALUE) {
-		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
-		if (r < 0)
-			return r;
-		r = put(s, f->want == WANT_EQUALS ? "=0" : "0", f->want == WANT_EQUALS ? 2 : 1);
+		r = put_missing(s, f);
 		if (r < 0)
 			return r;
 	}
 	frame_clear(f);
 	s->depth--;
-	s->p++;
-	return put(s, c == ']' ? ")" : &c, 1);
+	s->c.p++;
+	return cursor_put(&s->c, c == ']' ? ")" : &c, 1);
 }
 
 /* ';' or ',' */
 static int scan_separator(Scan *s, Frame *f)
 {
-	char c = *s->p, what[WORD_SHOWN + 32];
+	char c = *s->c.p, what[WORD_SHOWN + 32];
 	int r;
 
 	switch (f->want) {
 	case WANT_NAME:
-		s->p++; /* one too many, behind "};" and so on: meant no harm */
+		s->c.p++; /* one too many, behind "};" and so on: meant no harm */
 		return 0;
 	case WANT_EQUALS:
 	case WANT_VALUE:
-		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
-		if (r < 0)
-			return r;
-		r = put(s, f->want == WANT_EQUALS ? "=0;" : "0;", f->want == WANT_EQUALS ? 3 : 2);
+		r = put_missing(s, f);
+		if (r == 0)
+			r = cursor_put(&s->c, ";", 1);
 		break;
 	case WANT_ELEMENT:
-		r = complain(s, s->line, "%sa value is missing before '%c'", key_text(s, what), c);
+		r = complain(s, s->c.line, "%sa value is missing before '%c'", key_text(s, what), c);
 		break;
 	case WANT_COMMA:
-		s->p++;
+		s->c.p++;
 		if (c == ';') {
-			r = complain(s, s->line,
+			r = complain(s, s->c.line,
 				     "%s';' inside the '%c' of line %d; write ',' between values, and '%c' "
 				     "before ';'",
 				     key_text(s, what), f->open, f->line, f->open == '[' ? ']' : ')');
@@ -527,16 +423,16 @@ static int scan_separator(Scan *s, Frame *f)
 		f->string = false;
 		r = skip_blanks(s);
 		/* libconfig 1.5 does not take a last comma, 1.7 does */
-		if (r < 0 || s->hopeless || s->p == s->end || *s->p == ']' || *s->p == ')')
+		if (r < 0 || s->hopeless || s->c.p == s->c.end || *s->c.p == ']' || *s->c.p == ')')
 			return r;
-		return put(s, ",", 1);
+		return cursor_put(&s->c, ",", 1);
 	default:
-		r = put(s, ";", 1);
+		r = cursor_put(&s->c, ";", 1);
 		break;
 	}
 	if (r < 0)
 		return r;
-	s->p++;
+	s->c.p++;
 	if (f->open == 0 || f->open == '{')
 		f->want = WANT_NAME;
 	f->string = false;
@@ -548,7 +444,7 @@ static int scan_value(Scan *s, Frame *f)
 	bool group = f->open == 0 || f->open == '{';
 	int r;
 
-	f->string = *s->p == '"';
+	f->string = *s->c.p == '"';
 	r = f->string ? scan_string(s, true) : scan_word(s);
 	f->want = group ? WANT_SEPARATOR : WANT_COMMA;
 	return r;
@@ -557,7 +453,7 @@ static int scan_value(Scan *s, Frame *f)
 static int scan_token(Scan *s)
 {
 	Frame *f = &s->frames[s->depth];
-	char c = *s->p, what[WORD_SHOWN + 32];
+	char c = *s->c.p, what[WORD_SHOWN + 32];
 	int r;
 
 	if (c == ';' || c == ',')
@@ -567,34 +463,32 @@ static int scan_token(Scan *s)
 	switch (f->want) {
 	case WANT_EQUALS:
 		if (c == '=' || c == ':') {
-			s->p++;
+			s->c.p++;
 			f->want = WANT_VALUE;
-			return put(s, "=", 1);
+			return cursor_put(&s->c, "=", 1);
 		}
-		r = complain(s, s->line, "%s'=' is missing before the value", key_text(s, what));
+		r = complain(s, s->c.line, "%s'=' is missing before the value", key_text(s, what));
 		if (r < 0)
 			return r;
 		f->want = WANT_VALUE;
-		return put(s, "=", 1);
+		return cursor_put(&s->c, "=", 1);
 	case WANT_VALUE:
 	case WANT_ELEMENT:
 		if (c == '{' || c == '[' || c == '(')
 			return open_bracket(s, f);
 		return scan_value(s, f);
 	case WANT_COMMA:
-		if (c == '"' && f->string)
-			return scan_value(s, f);
-		r = complain(s, s->line, "%s',' is missing between two values", key_text(s, what));
+		/* libconfig would glue two strings together; a comma was forgotten */
+		r = complain(s, s->c.line, "%s',' is missing between two values", key_text(s, what));
 		f->want = WANT_ELEMENT;
-		f->string = false;
-		return r < 0 ? r : put(s, ",", 1);
+		return r < 0 ? r : cursor_put(&s->c, ",", 1);
 	case WANT_SEPARATOR:
 		if (c == '"' && f->string)
 			return scan_value(s, f);
 		/* libconfig needs none */
 		f->want = WANT_NAME;
 		f->string = false;
-		return put(s, ";", 1);
+		return cursor_put(&s->c, ";", 1);
 	case WANT_NAME:
 		return c == '"' ? scan_quoted_name(s, f) : scan_name(s, f);
 	}
@@ -610,7 +504,7 @@ static int scan_all(Scan *s)
 		r = skip_blanks(s);
 		if (r < 0 || s->hopeless)
 			return r;
-		if (s->p == s->end)
+		if (s->c.p == s->c.end)
 			break;
 		r = scan_token(s);
 		if (r < 0 || s->hopeless)
@@ -636,9 +530,7 @@ int scan_text(const char *file, const char *text, size_t n, char **ret_text, Con
 	static const char bom[] = "\xef\xbb\xbf";
 	_cleanup_(scan_clear) Scan s = {
 		.file = file,
-		.p = text,
-		.end = text + n,
-		.line = 1,
+		.c = { .p = text, .end = text + n, .line = 1 },
 		.first_problem = problems->n,
 		.problems = problems,
 	};
@@ -648,17 +540,17 @@ int scan_text(const char *file, const char *text, size_t n, char **ret_text, Con
 	*ret_text = NULL;
 	if (nul) {
 		for (const char *p = text; p < nul; p++)
-			s.line += *p == '\n';
-		return complain(&s, s.line, "a NUL byte: this is not a text file");
+			s.c.line += *p == '\n';
+		return complain(&s, s.c.line, "a NUL byte: this is not a text file");
 	}
 	if (n >= 3 && memcmp(text, bom, 3) == 0)
-		s.p += 3;
-	r = put(&s, "", 0);
+		s.c.p += 3;
+	r = cursor_put(&s.c, "", 0);
 	if (r == 0)
 		r = scan_all(&s);
 	if (r < 0)
 		return r;
 	if (!s.hopeless)
-		*ret_text = steal_ptr(s.out);
+		*ret_text = steal_ptr(s.c.out);
 	return 0;
 }

@@ -7,6 +7,9 @@
 
 #include "conf/config.h"
 
+/* What stands in the text handed on for a value that had to be repaired, its problem being told. */
+#define SCAN_REPAIRED "\x01"
+
 enum { SCAN_MAX_DEPTH = 16, SCAN_MAX_NAMES = 1024 };
 
 /* Reads text[0..n), which need not end with a NUL. Adds problems for `file`. Returns 0 or -ENOMEM.

@@ -2,11 +2,12 @@
 #include "conf/session.h"
 
 #include "conf/problem.h"
+#include "conf/field.h"
 #include "conf/setting.h"
 #include "conf/text.h"
 #include "lib/abi.h"
 
-enum { NAME_MAX_BYTES = 64, SIDE_RINGS = 2, SIDE_RING_LEAST = 65536 };
+enum { NAME_MAX_BYTES = 64, SIDE_RINGS = 2, SIDE_RING_PART = 8, SIDE_RING_LEAST = 65536 };
 
 static bool of_session(const Key *k)
 {
@@ -58,7 +59,7 @@ SessionConfig *session_config_copy(const SessionConfig *c)
 	if (origins_copy(c->origins, &copy->origins) < 0)
 		return NULL;
 	for (size_t i = 0; i < n_keys; i++)
-		if (of_session(&keys[i]) && setting_copy(&keys[i], c, copy) < 0)
+		if (of_session(&keys[i]) && field_copy(&keys[i], c, copy) < 0)
 			return NULL;
 	return steal_ptr(copy);
 }
@@ -69,7 +70,7 @@ SessionConfig *session_config_free(SessionConfig *c)
 		return NULL;
 	for (size_t i = 0; i < n_keys; i++)
 		if (of_session(&keys[i]))
-			setting_clear(&keys[i], c);
+			field_clear(&keys[i], c);
 	(void)origins_free(c->origins);
 	free(c->name);
 	free(c->file);
@@ -82,7 +83,7 @@ bool session_config_equal(const SessionConfig *a, const SessionConfig *b)
 	if (strcmp(a->name, b->name) != 0)
 		return false;
 	for (size_t i = 0; i < n_keys; i++)
-		if (of_session(&keys[i]) && !setting_equal(&keys[i], a, b))
+		if (of_session(&keys[i]) && !field_equal(&keys[i], a, b))
 			return false;
 	return true;
 }
@@ -111,17 +112,27 @@ const ConfigOrigin *session_config_origin(const SessionConfig *c, const char *ke
 
 /* ---- checks over several keys ---- */
 
-u64 session_config_minimum(u32 sub_buffers, u32 n_cpus)
+u64 session_config_minimum(u32 sub_buffers, u32 n_online, u32 n_possible)
 {
-	return (u64)n_cpus * sub_buffers * (1u << ABI_MIN_SUB_SHIFT) + SIDE_RINGS * SIDE_RING_LEAST;
+	u64 ring = (u64)sub_buffers << ABI_MIN_SUB_SHIFT;
+	u64 lines = ((u64)n_possible + SIDE_RINGS) << ABI_LINE_SHIFT;
+
+	return n_online * ring + SIDE_RINGS * MAX(ring / SIDE_RING_PART, SIDE_RING_LEAST) + ABI_PAGE +
+	       ALIGN_UP(lines, (u64)ABI_PAGE);
+}
+
+static u32 count_cpus(int which)
+{
+	long n = sysconf(which);
+
+	return n > 0 ? (u32)n : 1;
 }
 
 int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *ret)
 {
 	const SnapshotConfig *s = &c->snapshot;
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
-	u32 n_cpus = n > 0 ? (u32)n : 1;
-	u64 least = session_config_minimum(c->sub_buffers, n_cpus);
+	u32 n_cpus = count_cpus(_SC_NPROCESSORS_ONLN);
+	u64 least = session_config_minimum(c->sub_buffers, n_cpus, count_cpus(_SC_NPROCESSORS_CONF));
 	char has[32], needs[32];
 
 	if (c->memory < least) {

@@ -15,8 +15,10 @@ typedef struct {
 } KeyPair;
 int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *ret);
 int daemon_config_check_keys(const DaemonConfig *d, char **ret_text, KeyPair *ret);
-/* Bytes that `sub_buffers` per ring take at least on this many CPUs. */
-u64 session_config_minimum(u32 sub_buffers, u32 n_cpus);
+/* Bytes that a region takes at least with so many sub-buffers per ring: rings for `n_online` CPUs, two side rings of an
+ * eighth of one (64 KiB at least), a page of header and the control lines of `n_possible` CPUs. The same as
+ * geometry_plan()'s, which has the last word when the session starts. */
+u64 session_config_minimum(u32 sub_buffers, u32 n_online, u32 n_possible);
 
 /* A Config with defaults and no session. */
 int config_new(Config **ret);

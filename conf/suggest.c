@@ -41,6 +41,16 @@ size_t suggest_distance(const char *a, const char *b)
 	return above[n_b];
 }
 
+/* "warn" for "warning", "critical" for "crit" */
+static bool begins(const char *a, const char *b)
+{
+	size_t n = 0;
+
+	while (a[n] && b[n] && fold(a[n]) == fold(b[n]))
+		n++;
+	return n >= 3 && (!a[n] || !b[n]);
+}
+
 const char *suggest_nearest(const char *word, const char *const *words, size_t n)
 {
 	size_t best = SIZE_MAX;
@@ -49,6 +59,8 @@ const char *suggest_nearest(const char *word, const char *const *words, size_t n
 	for (size_t i = 0; i < n; i++) {
 		size_t d = suggest_distance(word, words[i]);
 
+		if (d > 1 && begins(word, words[i]))
+			d = 1;
 		if (d < best) {
 			best = d;
 			nearest = words[i];
