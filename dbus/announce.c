@@ -148,7 +148,7 @@ static u64 now_usec(void)
 static void complain(int r, const char *what)
 {
 	/* Without a connection nobody is there to be told, and whoever connects later reads afresh. */
-	if (r < 0 && r != -ENOTCONN && r != -ESTALE)
+	if (r < 0 && r != -ENOTCONN && r != -ESTALE && r != -ECONNRESET && r != -EPIPE)
 		log_warning("Could not announce %s on the bus: %s", what, strerror(-r));
 }
 

@@ -147,7 +147,7 @@ static int method_get_session(sd_bus_message *m, void *userdata, sd_bus_error *e
 		return r;
 	if (!manager_find(b->manager, name))
 		return sd_bus_error_setf(error, ERROR_NO_SUCH_SESSION,
-					 "There is no session '%s'; ListSessions names those there are", name);
+					 "There is no session '%s'; 'tracerctl list' shows those there are", name);
 	r = session_path(name, &path);
 	return r < 0 ? r : sd_bus_reply_method_return(m, "o", path);
 }

@@ -8,12 +8,11 @@
  * behind; an idle source sweeps those. */
 #include "dbus/polkit.h"
 
-#include <grp.h>
 #include <inttypes.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <unistd.h>
 
+#include "dbus/credentials.h"
 #include "systemd/journal.h"
 
 #define POLKIT_NAME	 "org.freedesktop.PolicyKit1"
@@ -284,46 +283,6 @@ static int question_ask_polkit(Question *q)
 				 interactive ? TIMEOUT_INTERACTIVE_USEC : TIMEOUT_USEC);
 }
 
-/* The group's id. 0, or -ENOENT if the system has no such group. */
-static int group_id(gid_t *ret)
-{
-	struct group group, *found = NULL;
-	_cleanup_free_ char *buffer = NULL;
-	size_t size = 4096;
-	int r;
-
-	do {
-		char *larger = realloc(buffer, size *= 2);
-
-		if (!larger)
-			return -ENOMEM;
-		buffer = larger;
-		r = getgrnam_r(POLKIT_GROUP, &group, buffer, size, &found);
-	} while (r == ERANGE && size < 1024 * 1024);
-	if (!found)
-		return r > 0 ? -r : -ENOENT;
-	*ret = group.gr_gid;
-	return 0;
-}
-
-/* For a bus that does not tell the groups of its clients (before D-Bus 1.15): what the user database says. */
-static bool user_in_group(uid_t uid, gid_t group)
-{
-	struct passwd entry, *found = NULL;
-	char buffer[4096];
-	gid_t gids[256];
-	int n = ELEMENTSOF(gids);
-
-	if (getpwuid_r(uid, &entry, buffer, sizeof(buffer), &found) != 0 || !found)
-		return false;
-	if (getgrouplist(found->pw_name, found->pw_gid, gids, &n) < 0)
-		return false;
-	for (int i = 0; i < n; i++)
-		if (gids[i] == group)
-			return true;
-	return false;
-}
-
 static bool uid_passes(uid_t uid)
 {
 	return uid == 0 || uid == geteuid();
@@ -357,58 +316,6 @@ static void question_identify(Question *q, uid_t uid, bool in_group)
 			      strerror(-r));
 }
 
-static int credentials_read(sd_bus_message *reply, uid_t *ret_uid, bool *ret_in_group)
-{
-	bool have_uid = false, have_groups = false;
-	gid_t group = 0;
-	bool group_exists = group_id(&group) >= 0;
-	const char *key;
-	int r;
-
-	*ret_in_group = false;
-	r = sd_bus_message_enter_container(reply, 'a', "{sv}");
-	if (r < 0)
-		return r;
-	while ((r = sd_bus_message_enter_container(reply, 'e', "sv")) > 0) {
-		r = sd_bus_message_read(reply, "s", &key);
-		if (r < 0)
-			return r;
-		if (strcmp(key, "UnixUserID") == 0) {
-			u32 uid;
-
-			r = sd_bus_message_read(reply, "v", "u", &uid);
-			*ret_uid = uid;
-			have_uid = r >= 0;
-		} else if (strcmp(key, "UnixGroupIDs") == 0) {
-			const u32 *gids = NULL;
-			size_t n = 0;
-
-			r = sd_bus_message_enter_container(reply, 'v', "au");
-			if (r >= 0)
-				r = sd_bus_message_read_array(reply, 'u', (const void **)&gids, &n);
-			if (r >= 0)
-				r = sd_bus_message_exit_container(reply);
-			for (size_t i = 0; r >= 0 && i < n / sizeof(*gids); i++)
-				*ret_in_group |= group_exists && gids[i] == group;
-			have_groups = true;
-		} else {
-			r = sd_bus_message_skip(reply, "v");
-		}
-		if (r < 0)
-			return r;
-		r = sd_bus_message_exit_container(reply);
-		if (r < 0)
-			return r;
-	}
-	if (r < 0)
-		return r;
-	if (!have_uid)
-		return -ENODATA;
-	if (!have_groups && group_exists && !uid_passes(*ret_uid))
-		*ret_in_group = user_in_group(*ret_uid, group);
-	return 0;
-}
-
 static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *unused)
 {
 	Question *q = userdata;
@@ -421,7 +328,7 @@ static int on_credentials(sd_bus_message *reply, void *userdata, sd_bus_error *u
 		question_free(q); /* gone; nobody waits */
 		return 1;
 	}
-	r = e ? -EACCES : credentials_read(reply, &uid, &in_group);
+	r = e ? -EACCES : credentials_read(reply, POLKIT_GROUP, &uid, &in_group);
 	if (r < 0)
 		question_deny(q, SD_BUS_ERROR_ACCESS_DENIED,
 			      "Permission denied: the bus does not say who you are (%s)",

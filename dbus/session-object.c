@@ -218,7 +218,9 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("Suppressed", "t", NULL, INFO(suppressed), 0),
 	SD_BUS_PROPERTY("Clamped", "t", NULL, INFO(clamped), 0),
 	SD_BUS_PROPERTY("Corrupt", "t", NULL, INFO(corrupt), 0),
-	SD_BUS_PROPERTY("Settings", "a{sv}", get_settings, 0, EMITS),
+	/* Long, and seldom wanted: given to who asks for it by name, not in GetAll. */
+	SD_BUS_PROPERTY("Settings", "a{sv}", get_settings, 0,
+			SD_BUS_VTABLE_PROPERTY_EMITS_INVALIDATION | SD_BUS_VTABLE_PROPERTY_EXPLICIT),
 	SD_BUS_VTABLE_END,
 };
 

@@ -380,7 +380,7 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 	if (r >= 0)
 		r = append_text(m, "io", io_name(c->io));
 	if (r >= 0)
-		r = append_text(m, "on_stop", c->on_stop == ON_STOP_SNAPSHOT ? "snapshot" : "keep");
+		r = append_text(m, "on_stop", on_stop_name(c->on_stop));
 	if (r >= 0)
 		r = append_snapshot(m, &c->snapshot);
 	return r < 0 ? r : sd_bus_message_close_container(m);

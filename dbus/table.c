@@ -68,12 +68,12 @@ static void cell_print(FILE *out, const char *text, size_t width, bool right, bo
 		(void)fputs("  ", out);
 }
 
-void table_print(const Table *t, FILE *out, bool titles, const char *eol)
+void table_print(Table *t, FILE *out, bool titles, const char *eol)
 {
-	size_t widths[TABLE_COLUMNS_MAX] = { 0 };
+	size_t *widths = t->widths;
 
 	for (size_t i = 0; titles && i < t->n_columns; i++)
-		widths[i] = text_columns(t->titles[i]);
+		widths[i] = MAX(widths[i], text_columns(t->titles[i]));
 	for (size_t i = 0; i < t->n_cells; i++)
 		widths[i % t->n_columns] = MAX(widths[i % t->n_columns], text_columns(t->cells[i]));
 	for (size_t i = 0; titles && i < t->n_columns; i++) {

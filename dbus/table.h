@@ -11,6 +11,7 @@
 typedef struct {
 	const char *titles[TABLE_COLUMNS_MAX];
 	bool right[TABLE_COLUMNS_MAX]; /* numbers */
+	size_t widths[TABLE_COLUMNS_MAX]; /* at least; what was printed last, so that tables can be aligned to each other */
 	size_t n_columns;
 	char **cells; /* n_rows * n_columns, owned */
 	size_t n_cells;
@@ -29,4 +30,4 @@ int table_add(Table *t, const char *text);
 int table_addf(Table *t, const char *format, ...) _printf_(2, 3);
 
 /* Writes all rows; `eol` ends each line. */
-void table_print(const Table *t, FILE *out, bool titles, const char *eol);
+void table_print(Table *t, FILE *out, bool titles, const char *eol);

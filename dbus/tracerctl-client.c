@@ -138,11 +138,13 @@ int client_get(sd_bus *bus, const char *member, sd_bus_error *error, sd_bus_mess
 
 	if (r < 0)
 		return r;
-	va_start(ap, types);
-	r = sd_bus_message_appendv(call, types, ap);
-	va_end(ap);
-	if (r < 0)
-		return r;
+	if (types) {
+		va_start(ap, types);
+		r = sd_bus_message_appendv(call, types, ap);
+		va_end(ap);
+		if (r < 0)
+			return r;
+	}
 	r = sd_bus_call(bus, call, 0, error, ret_reply);
 	return r < 0 ? r : 0;
 }

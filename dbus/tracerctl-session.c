@@ -362,9 +362,44 @@ static int session_print(sd_bus_message *m)
 	return r < 0 ? r : sd_bus_message_exit_container(m);
 }
 
+/* The settings are not among GetAll's. */
+static int settings_get(sd_bus *bus, const char *path, sd_bus_error *error, sd_bus_message **ret)
+{
+	int r = sd_bus_get_property(bus, TRACER_NAME, path, TRACER_SESSION_INTERFACE, "Settings", error, ret,
+				    "a{sv}");
+
+	return r < 0 ? r : 0;
+}
+
+static int show_text(sd_bus_message *properties, sd_bus_message *settings)
+{
+	int r = session_print(properties);
+
+	if (r < 0)
+		return r;
+	(void)printf("%12s: ", "Settings");
+	r = value_print(settings, stdout, "Settings");
+	(void)putchar('\n');
+	return r;
+}
+
+static int show_json(Json *j, sd_bus_message *properties, sd_bus_message *settings)
+{
+	int r;
+
+	json_open(j, '{');
+	r = json_properties(j, properties);
+	if (r >= 0) {
+		json_key(j, "settings");
+		r = json_value(j, settings);
+	}
+	json_close(j, '}');
+	return r;
+}
+
 static int show_one(const Options *o, sd_bus *bus, const char *name, Json *j)
 {
-	_cleanup_(message_unrefp) sd_bus_message *found = NULL, *reply = NULL;
+	_cleanup_(message_unrefp) sd_bus_message *found = NULL, *reply = NULL, *settings = NULL;
 	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
 	const char *path;
 	int r = client_get(bus, "GetSession", &error, &found, "s", name);
@@ -375,7 +410,9 @@ static int show_one(const Options *o, sd_bus *bus, const char *name, Json *j)
 		r = sd_bus_call_method(bus, TRACER_NAME, path, "org.freedesktop.DBus.Properties", "GetAll",
 				       &error, &reply, "s", TRACER_SESSION_INTERFACE);
 	if (r >= 0)
-		r = o->json ? json_add(reply, j) : session_print(reply);
+		r = settings_get(bus, path, &error, &settings);
+	if (r >= 0)
+		r = o->json ? show_json(j, reply, settings) : show_text(reply, settings);
 	return r < 0 ? client_failed(o, &error, r) : STATUS_OK;
 }
 

@@ -113,23 +113,23 @@ static void rows_json(const Options *o, const SessionRows *rows, const SessionRo
 	json_close(&j, ']');
 }
 
-static int draw(const Options *o, const SessionRows *rows, const SessionRows *before, u64 elapsed_ns, bool first)
+static int draw(const Options *o, Table *t, const SessionRows *rows, const SessionRows *before, u64 elapsed_ns,
+		bool first)
 {
 	bool terminal = isatty(STDOUT_FILENO);
-	_cleanup_(table_clear) Table t = TABLE("NAME", "STATE", ">EVENTS/s", ">LOST/s", ">FILL", ">MEMORY",
-					       ">PROGRAMS", ">RECORDED", ">LOST");
 	int r;
 
 	if (o->json) {
 		rows_json(o, rows, before, elapsed_ns);
 		return 0;
 	}
-	r = rows_table(&t, rows, before, elapsed_ns);
+	table_clear(t);
+	r = rows_table(t, rows, before, elapsed_ns);
 	if (r < 0)
 		return r;
 	if (terminal)
 		(void)fputs(first ? HOME CLEAR_BELOW : HOME, stdout);
-	table_print(&t, stdout, !o->no_legend && (terminal || first), terminal ? CLEAR_LINE : "\n");
+	table_print(t, stdout, !o->no_legend && (terminal || first), terminal ? CLEAR_LINE : "\n");
 	if (terminal)
 		(void)fputs(CLEAR_BELOW, stdout);
 	return 0;
@@ -137,6 +137,8 @@ static int draw(const Options *o, const SessionRows *rows, const SessionRows *be
 
 int verb_watch(const Options *o, int argc, char **argv)
 {
+	_cleanup_(table_clear) Table t = TABLE("NAME", "STATE", ">EVENTS/s", ">LOST/s", ">FILL", ">MEMORY",
+					       ">PROGRAMS", ">RECORDED", ">LOST");
 	_cleanup_(session_rows_clear) SessionRows before = { NULL, 0 };
 	_cleanup_(bus_closep) sd_bus *bus = NULL;
 	u64 taken = 0, next = now_ns();
@@ -155,7 +157,7 @@ int verb_watch(const Options *o, int argc, char **argv)
 		if (r < 0)
 			return client_failed(o, &error, r);
 		now = now_ns();
-		r = draw(o, &rows, &before, now - taken, i == 0);
+		r = draw(o, &t, &rows, &before, now - taken, i == 0);
 		if (r < 0)
 			return client_failed(o, NULL, r);
 		if (fflush(stdout) != 0)

@@ -18,6 +18,11 @@ class Cases:
         self.list.append(f)
         return f
 
+    def without_which_nothing(self, f):
+        """A case whose failure ends the run: everything after it would wait in vain."""
+        f.vital = True
+        return self(f)
+
     def run(self, machine, only=()):
         chosen = [f for f in self.list if not only or f.__name__ in only]
         print(f'TAP version 13\n1..{len(chosen)}', flush=True)
@@ -39,6 +44,9 @@ class Cases:
                 for line in machine.journal.text(mark)[-60:]:
                     print(f'# {line}')
                 print(f'not ok {i} {name}', flush=True)
+                if getattr(f, 'vital', False):
+                    print(f'Bail out! {name} failed', flush=True)
+                    break
         return failed
 
 

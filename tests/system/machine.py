@@ -110,6 +110,8 @@ class Journal:
     """Everything the machine's journal says, as it is said."""
 
     def __init__(self, machine):
+        self.machine = machine
+        self.n_marks = 0
         self.entries = []
         self.changed = threading.Condition()
         self.follower = machine.popen('journalctl', '-f', '-n', 'all', '-o', 'json', '--all', '--no-pager',
@@ -127,6 +129,12 @@ class Journal:
                 self.changed.notify_all()
 
     def mark(self):
+        """Where the journal is now. What was said before is behind it, also what is still on its way to us."""
+        self.n_marks += 1
+        text = f'mark {self.n_marks}'
+        self.machine.run('journalctl', '--sync')
+        self.machine.run('systemd-cat', '-t', 'test', 'echo', text)
+        self.wait({'SYSLOG_IDENTIFIER': 'test', 'MESSAGE': text})
         with self.changed:
             return len(self.entries)
 
