@@ -292,27 +292,21 @@ class Machine:
         return self.out('systemctl', 'show', '--value', '-p', prop, unit)
 
     def wait_unit(self, unit, prop, wanted, timeout=20):
-        """Waits for a property of a unit. Signals are asked for before the property is, so none is missed."""
-        path = self.out('busctl', '--json=short', 'call', 'org.freedesktop.systemd1', '/org/freedesktop/systemd1',
-                        'org.freedesktop.systemd1.Manager', 'LoadUnit', 's', unit)
-        path = json.loads(path)['data'][0]
-        monitor = self.popen('dbus-monitor', '--system',
-                             f"type='signal',sender='org.freedesktop.systemd1',path='{path}'",
-                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        killer = threading.Timer(timeout, monitor.kill)
-        killer.start()
-        try:
-            # each line is a chance: the first ones tell that the monitor is connected
-            for _ in monitor.stdout:
-                value = self.show(unit, prop)
-                if value == wanted or callable(wanted) and wanted(value):
-                    return value
-            raise Timeout(f'{prop} of {unit} is {self.show(unit, prop)} after {timeout} s, not {wanted}')
-        finally:
-            killer.cancel()
-            monitor.kill()
-            monitor.wait()
-            monitor.stdout.close()
+        """Waits for a property of a unit. systemd writes of each step of a unit's life into the journal before it answers
+        the next question, so each entry is a reason to ask again. (Its signals are no help: they go out
+        only while somebody has subscribed, which may be the very service that is waited for.)"""
+        deadline = time.monotonic() + timeout
+        while True:
+            with self.journal.changed:
+                seen = len(self.journal.entries)
+            value = self.show(unit, prop)
+            if value == wanted or callable(wanted) and wanted(value):
+                return value
+            if time.monotonic() > deadline:
+                raise Timeout(f'{prop} of {unit} is {value} after {timeout} s, not {wanted}')
+            with self.journal.changed:
+                if len(self.journal.entries) == seen:
+                    self.journal.changed.wait(deadline - time.monotonic())
 
     def end(self):
         atexit.unregister(self.end)
