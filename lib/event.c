@@ -18,7 +18,15 @@ _Static_assert(sizeof(struct tracer_part) == sizeof(struct record_part) &&
  * and all that follows would be taken for something else: so what was copied is what is tested. */
 #define STRING_MAX 0xFFFF
 
-#ifdef __x86_64__
+#if defined(__SANITIZE_ADDRESS__)
+#define STRING_PLAIN 1 /* the sanitizer knows no pages */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STRING_PLAIN 1
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(STRING_PLAIN)
 /* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure are aligned,
  * so that they stay inside the page (and a checker of memory takes them); those of the copy stay inside the
  * string. */
@@ -106,18 +114,7 @@ static __attribute__((noinline)) void string_fill(u8 *to, size_t n)
 		memset(hole, '#', (size_t)(to + n - hole));
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STRING_UNCHECKED __attribute__((no_sanitize("address")))
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define STRING_UNCHECKED __attribute__((no_sanitize_address))
-#endif
-#ifndef STRING_UNCHECKED
-#define STRING_UNCHECKED
-#endif
-
-STRING_UNCHECKED uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 {
 	size_t n = string_length(string);
 

@@ -11,6 +11,17 @@
 
 #define ALL ((uid_t)-1)
 
+/* The sanitizer needs stacks, static TLS and an address space of its own. */
+static bool sanitized(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+	g_test_skip("not with the sanitizer");
+	return true;
+#else
+	return false;
+#endif
+}
+
 static bool need_root(void)
 {
 	if (geteuid() == 0)
@@ -332,6 +343,8 @@ static void small_stack(void)
 	Fake *f = fake_new();
 	Subject s;
 
+	if (sanitized())
+		return fake_free(f);
 	/* once with nothing attached, so that the handler itself synchronises */
 	s = subject_start(fake_directory(f), "wait", "smallstack", "smallstack", NULL);
 	subject_waits(&s);
@@ -347,17 +360,17 @@ static void slowly(void *data)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/task", *(pid_t *)data);
 
-	for (int turn = 0; turn < 100; turn++) {
+	for (int turn = 0; turn < 40; turn++) {
 		g_autoptr(GDir) d = g_dir_open(path, 0, NULL);
 		u32 n = 0;
 
 		while (d && g_dir_read_name(d))
 			n++;
-		if (n == 5)
+		if (n >= 3)
 			break;
 		g_usleep(1000);
 	}
-	g_usleep(50000);
+	g_usleep(20000);
 }
 
 /* One thread synchronises, the others skip and count; none waits for it. */
@@ -463,6 +476,8 @@ static void poor_in_tls(void)
 	Subject s;
 	g_autofree char *out = NULL;
 
+	if (sanitized())
+		return fake_free(f);
 	g_ptr_array_add(argv, g_strdup(g_getenv("HOST")));
 	g_ptr_array_add(argv, g_strdup(g_getenv("PLUGIN")));
 	g_ptr_array_add(argv, g_strdup("7"));
@@ -576,6 +591,8 @@ static void valgrind(void)
 	Fake *f;
 	u32 n;
 
+	if (sanitized())
+		return;
 	if (!need_tool("valgrind", &tool))
 		return;
 	f = fake_new();
@@ -610,6 +627,9 @@ static void stepping(void)
 
 int main(int argc, char **argv)
 {
+	/* in a build with the sanitizer: its search for leaks wants to trace a process that has another user by
+	 * now, or a debugger */
+	g_setenv("ASAN_OPTIONS", "detect_leaks=0", FALSE);
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_data_func("/client/process/fork", "fork", forks);
 	g_test_add_data_func("/client/process/clone", "clone", forks);

@@ -14,10 +14,10 @@
 
 static char *last_line(const char *path)
 {
-	char **lines = trace_lines(path), *last;
+	char *all = trace_text(path), *last = strrchr(all, '\n');
 
-	last = g_strdup(lines[g_strv_length(lines) - 1]);
-	g_strfreev(lines);
+	last = g_strdup(last ? last + 1 : all);
+	g_free(all);
 	return last;
 }
 
