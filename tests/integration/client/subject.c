@@ -215,6 +215,20 @@ static void unwanted(void)
 		     n_fds_at_start);
 }
 
+/* Records while the main thread is in the middle of an exchange with the daemon, and says when it is done. */
+static void *skipper(void *data)
+{
+	char c = 'w';
+
+	if (read(0, &c, 1) != 1)
+		exit(3);
+	emitter(data);
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
+	return NULL;
+}
+
 /* Closes every descriptor and opens others under their numbers, while the main thread is in the middle of
  * an exchange with the daemon; none of the new ones may be closed by it. */
 static void *reopener(void *data)
@@ -230,6 +244,9 @@ static void *reopener(void *data)
 		if (open("/dev/null", O_RDWR) != fd)
 			errx(1, "open");
 	n_fds_at_start = count_fds();
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
 	return NULL;
 }
 
@@ -369,6 +386,13 @@ static char **run(char **a)
 			pthread_t t;
 
 			pthread_create(&t, NULL, reopener, NULL);
+			trace_subject_number(counter++);
+			pthread_join(t, NULL);
+		} else if (!strcmp(c, "emit-during")) {
+			uint64_t n = strtoull(*a++, NULL, 0);
+			pthread_t t;
+
+			pthread_create(&t, NULL, skipper, &n);
 			trace_subject_number(counter++);
 			pthread_join(t, NULL);
 		} else if (!strcmp(c, "exec")) {
