@@ -5,7 +5,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #define ALL ((uid_t)-1)
 
@@ -276,6 +278,42 @@ static void bounded(void)
 	fake_free(f);
 }
 
+/* A daemon that does not even accept: the queue of its socket is full, and connect() would wait. */
+static void queue_full(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *path = g_build_filename(fake_directory(f), "producer.sock", NULL), *out = NULL;
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int listener, waiting[2];
+	long first, second;
+	Subject s;
+
+	g_strlcpy(a.sun_path, path, sizeof(a.sun_path));
+	fake_die(f);
+	unlink(path);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	g_assert_no_errno(bind(listener, (struct sockaddr *)&a, sizeof(a)));
+	g_assert_no_errno(listen(listener, 0));
+	for (u32 i = 0; i < 2; i++) {
+		waiting[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (connect(waiting[i], (struct sockaddr *)&a, sizeof(a)) < 0)
+			g_assert_cmpint(errno, ==, EAGAIN);
+	}
+	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", "nofds", NULL);
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
+	g_assert_cmpint(first, >=, 195);
+	g_assert_cmpint(first, <, 400);
+	g_assert_cmpint(second, <, 100);
+	for (u32 i = 0; i < 2; i++)
+		close(waiting[i]);
+	close(listener);
+	fake_free(f);
+}
+
 /* What ran before goes on while the new exchange fails. */
 static void keeps_old(void)
 {
@@ -464,6 +502,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/client/daemon/unsealed", GINT_TO_POINTER(FAKE_UNSEALED), failing);
 	g_test_add_data_func("/client/daemon/wrong-size", GINT_TO_POINTER(FAKE_BIG), failing);
 	g_test_add_func("/client/daemon/bounded", bounded);
+	g_test_add_func("/client/daemon/queue-full", queue_full);
 	g_test_add_func("/client/daemon/keeps-old", keeps_old);
 	g_test_add_func("/client/page/none", no_daemon);
 	g_test_add_func("/client/page/bad", bad_page);

@@ -443,11 +443,12 @@ static void copy_file(const char *from, const char *to, mode_t mode)
 	g_assert_no_errno(chmod(to, mode));
 }
 
-static void poor_in_tls(void)
+static void poor_in_tls(gconstpointer keys)
 {
 	Fake *f = fake_new();
 	g_autoptr(GPtrArray) argv = g_ptr_array_new_with_free_func(g_free);
 	Subject s;
+	u32 n;
 	g_autofree char *out = NULL;
 
 	if (sanitized())
@@ -463,9 +464,13 @@ static void poor_in_tls(void)
 	}
 	g_ptr_array_add(argv, NULL);
 	fake_start(f, 0, "plugin:call", ALL);
+	if (keys)
+		g_setenv("HOST_KEYS", "1", TRUE);
 	s = subject_start_v(fake_directory(f), (char **)argv->pdata);
 	out = subject_end(&s, 0);
+	g_unsetenv("HOST_KEYS");
 	g_assert_cmpint(count_records(f, 0, "plugin:call", s.pid), ==, 7);
+	g_assert_cmpint(processes(f, 0, &n), ==, 1);
 	for (u32 i = 3; argv->pdata[i]; i++)
 		unlink(argv->pdata[i]);
 	fake_free(f);
@@ -626,7 +631,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/threads/errno", keeps_errno);
 	g_test_add_func("/client/threads/cancel", cancelled);
 	g_test_add_func("/client/library/unload", unloads);
-	g_test_add_func("/client/library/poor-in-tls", poor_in_tls);
+	g_test_add_data_func("/client/library/poor-in-tls", NULL, poor_in_tls);
+	g_test_add_data_func("/client/library/poor-in-keys", "keys", poor_in_tls);
 	g_test_add_func("/client/place/secure", secure);
 	g_test_add_func("/client/place/no-rseq", no_rseq);
 	g_test_add_func("/client/place/valgrind", valgrind);
