@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that knows nothing of us, has used up its static TLS, and then loads an instrumented library:
- * host PLUGIN N TLS-LIBRARY... (HOST_KEYS: its thread-specific keys as well) */
+/* A program that knows nothing of us, has used up its static TLS, and then loads an instrumented
+ * library: host PLUGIN N TLS-LIBRARY... (HOST_KEYS: its thread-specific keys as well) */
 #include <dlfcn.h>
 #include <err.h>
 #include <pthread.h>

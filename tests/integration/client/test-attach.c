@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching and detaching: sessions that come and go, daemons that are late, wrong, dead or absent. */
+/* Attaching and detaching: sessions that come and go, daemons that are late, wrong, dead or absent.
+ */
 #include "subject.h"
 
 #include <fcntl.h>
@@ -31,8 +32,8 @@ static void eager(void)
 	FakeExchange e;
 
 	fake_start(f, 3, "subject:*", ALL);
-	s = subject_start(fake_directory(f), "wait", "enabled", "emit", "50", "emit-other", "nofds", "wait",
-			  NULL);
+	s = subject_start(fake_directory(f), "wait", "enabled", "emit", "50", "emit-other", "nofds",
+			  "wait", NULL);
 	subject_waits(&s);
 	/* before anything was recorded */
 	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
@@ -55,8 +56,9 @@ static void eager(void)
 static void lazy(void)
 {
 	Fake *f = fake_new();
-	Subject s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
-				  "wait", "emit", "5", "wait", "emit", "5", "nofds", "wait", NULL);
+	Subject s =
+	    subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", "wait", "emit", "5", "nofds", "wait", NULL);
 
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
@@ -192,7 +194,8 @@ static void conflict(void)
 	a = fake_records(f, 0, ALL);
 	g_assert_cmpint(a->len, ==, 1);
 	r = a->pdata[0];
-	g_assert_cmpint(r->size == 8 ? u64_at(r, 0) == 7 : r->size == 5 && !strcmp((char *)r->fields, "text"),
+	g_assert_cmpint(r->size == 8 ? u64_at(r, 0) == 7
+				     : r->size == 5 && !strcmp((char *)r->fields, "text"),
 			==, 1);
 	fake_free(f);
 }
@@ -230,8 +233,8 @@ static void failing(gconstpointer data)
 	Subject s;
 
 	fake_behave(f, b);
-	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10", "nofds",
-			  "wait", "emit", "10", "nofds", "wait", NULL);
+	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10",
+			  "nofds", "wait", "emit", "10", "nofds", "wait", NULL);
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
 	subject_go(&s);
@@ -282,8 +285,9 @@ static void bounded(void)
 static void queue_full(void)
 {
 	Fake *f = fake_new();
-	g_autofree char *path = g_build_filename(fake_directory(f), "producer.sock", NULL), *out = NULL;
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	g_autofree char *path = g_build_filename(fake_directory(f), "producer.sock", NULL),
+			*out = NULL;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int listener, waiting[2];
 	long first, second;
 	Subject s;
@@ -321,8 +325,8 @@ static void keeps_old(void)
 	Subject s;
 
 	fake_start(f, 0, "subject:number", ALL);
-	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5", "wait",
-			  "emit", "5", NULL);
+	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", NULL);
 	subject_waits(&s);
 	fake_behave(f, FAKE_REFUSES);
 	fake_start(f, 1, "subject:number", ALL);
@@ -349,7 +353,8 @@ static void keeps_old(void)
 
 static void no_daemon(void)
 {
-	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL), *path = g_build_filename(d, "control", NULL);
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*path = g_build_filename(d, "control", NULL);
 	g_autofree char *out = NULL;
 	Subject s;
 
@@ -374,12 +379,12 @@ static void bad_page(void)
 		mode_t mode;
 		uid_t owner;
 	} cases[] = {
-		{ 0, 'X', 0644, 0 },		      /* magic */
-		{ 8, ABI_MAJOR + 1, 0644, 0 },	      /* major */
-		{ 13, 1, 0644, 0 },		      /* size */
-		{ -1, 0, 0644, 0 },		      /* shorter */
-		{ 1000, 0, 0666, 0 },		      /* anybody's */
-		{ 1000, 0, 0644, 4242 },	      /* somebody else's */
+	    {0, 'X', 0644, 0},           /* magic */
+	    {8, ABI_MAJOR + 1, 0644, 0}, /* major */
+	    {13, 1, 0644, 0},            /* size */
+	    {-1, 0, 0644, 0},            /* shorter */
+	    {1000, 0, 0666, 0},          /* anybody's */
+	    {1000, 0, 0644, 4242},       /* somebody else's */
 	};
 
 	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -412,7 +417,8 @@ static void bad_page(void)
 static void link_page(void)
 {
 	Fake *f = fake_new();
-	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL), *link = g_build_filename(d, "control", NULL);
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*link = g_build_filename(d, "control", NULL);
 	g_autofree char *target = g_build_filename(fake_directory(f), "control", NULL);
 
 	fake_start(f, 0, "subject:*", ALL);
@@ -461,8 +467,8 @@ static void snapshot(void)
 static void churn(void)
 {
 	Fake *f = fake_new();
-	Subject s = subject_start(fake_directory(f), "ticks", "5000", "threads", "4", "3000000", "ticks", "0",
-				  "nofds", "wait", NULL);
+	Subject s = subject_start(fake_directory(f), "ticks", "5000", "threads", "4", "3000000",
+				  "ticks", "0", "nofds", "wait", NULL);
 	u32 n;
 
 	for (u32 i = 0; i < 60; i++) {
