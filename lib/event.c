@@ -3,6 +3,7 @@
  * session that wants it. */
 #include "lib/attach.h"
 #include "lib/control.h"
+#include "lib/quick.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -208,11 +209,18 @@ void tracer_record_(const struct tracer_event *event, uint32_t signature, struct
 		struct slot *s = &process.slots[i];
 		u32 generation = load_acquire_u32(&s->generation);
 		u32 id = attach_id(i, index);
+		struct request q;
+		int r;
 
-		if (unlikely(!generation || !id ||
-			     record_write(s, generation, id, ids, process.producer, &process.clock,
-					  part, n) == RECORD_STALE))
-			record_carefully(i, index, ids, part, n);
 		bits &= bits - 1;
+		if (likely(generation && id && quick_possible(part, n))) {
+			r = quick_write(&q, s, generation, id, ids, process.mult, part);
+			if (likely(r == SEQUENCE_DONE))
+				continue;
+			if (r != SEQUENCE_STALE &&
+			    record_finish(&q, r, &process.clock, ids, process.producer) != RECORD_STALE)
+				continue;
+		}
+		record_carefully(i, index, ids, part, n);
 	} while (unlikely(bits));
 }

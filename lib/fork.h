@@ -36,6 +36,7 @@ struct process {
 	u32 producer; /* the daemon's number for this process */
 	u32 everyone; /* vforks that found no free mark: nobody records meanwhile */
 	struct record_clock clock;
+	u64 mult; /* of the clock where it is the counter, else 0 */
 	u64 everyone_lost;
 
 	/* the synchronisation (attach.c) */
