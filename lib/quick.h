@@ -25,10 +25,10 @@ static inline u32 quick_contexts(u8 *head, u32 contexts, u64 ids)
 	return 4;
 }
 
-/* Small enough for the fast sequences, and those are to be had. */
-static inline bool quick_possible(const struct record_part *part, u32 n_parts)
+/* A head of this size is small enough for the fast sequences, and those are to be had. */
+static inline bool quick_possible(u32 size)
 {
-	return n_parts == 1 && part->size <= SEQUENCE_FAST_MAX - RECORD_HEADROOM && sequence_offset;
+	return size <= SEQUENCE_FAST_MAX - RECORD_HEADROOM && sequence_offset;
 }
 
 static inline u64 quick_monotonic(void)
@@ -41,11 +41,11 @@ static inline u64 quick_monotonic(void)
 
 /* Fills what the fast sequences read, and runs one. Only if quick_possible(). Returns SEQUENCE_*. */
 static inline int quick_write(struct request *q, struct slot *s, u32 generation, u32 id, u64 ids, u64 mult,
-			      const struct record_part *part)
+			      u8 *head, u32 size)
 {
-	u8 *head = (u8 *)part->data;
-	u32 contexts = quick_contexts(head, s->contexts, ids), size = contexts + part->size;
+	u32 contexts = quick_contexts(head, s->contexts, ids);
 
+	size += contexts;
 	q->slot = s;
 	q->generation = generation;
 	q->idlen = (id & 0xFFFF) | (ABI_RECORD_HEADER + size) << 16;

@@ -192,9 +192,10 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 #endif
 	if (unlikely(!generation))
 		return RECORD_STALE; /* a detached slot has generation 0: it must not agree */
-	if (unlikely(!quick_possible(parts, n_parts)))
+	if (unlikely(n_parts != 1 || !quick_possible(parts[0].size)))
 		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, false);
-	r = quick_write(&q, s, generation, id, ids, clock_mult(clock), parts);
+	r = quick_write(&q, s, generation, id, ids, clock_mult(clock), (u8 *)parts[0].data,
+			parts[0].size);
 	if (likely(r == SEQUENCE_DONE))
 		return RECORD_DONE;
 	return record_finish(&q, r, clock, ids, producer);
