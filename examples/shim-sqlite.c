@@ -8,7 +8,7 @@
 #include <sqlite3ext.h>
 #include <stdlib.h>
 
-#include "lib/tracer.h" /* installed: <tracer/tracer.h> */
+#include <tracer/tracer.h>
 
 SQLITE_EXTENSION_INIT1
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* Orders. Three things are published, and each is read in the opposite direction by recorders (event.c):
+/* Orders. Three things are published, and each is read in the opposite direction by recorders
+ * (event.c):
  *
  *   ids of a slot, then n_ids (release)   | n_ids (acquire), then ids
- *   ids, ring, then the slot's generation | generation (acquire), then ids, then the sequence, which
- *     (release, in slot_attach)           |   compares the generation again
- *   quiet, then the class's generation    | class's generation (acquire), then quiet
- *     (release)                           |
+ *   ids, ring, then the slot's generation | generation (acquire), then ids, then the sequence,
+ * which (release, in slot_attach)           |   compares the generation again quiet, then the
+ * class's generation    | class's generation (acquire), then quiet (release) |
  *
- * Ids have a fixed place per slot and are written over, never freed. A recorder that was delayed between
- * generation and id may so read an id of the slot's next session; but its sequence finds another
- * generation then and leaves. For one generation an id never changes into another, it only appears (a
- * class that was sent later) or becomes 0. */
+ * Ids have a fixed place per slot and are written over, never freed. A recorder that was delayed
+ * between generation and id may so read an id of the slot's next session; but its sequence finds
+ * another generation then and leaves. For one generation an id never changes into another, it only
+ * appears (a class that was sent later) or becomes 0. */
 #include "lib/attach.h"
 
 #include <signal.h>
@@ -23,8 +23,8 @@
 
 #define ATTEMPTED 0x100000000ull
 
-/* Of the one who holds the lock. A child that was forked while somebody did has its own copies and a free
- * lock. */
+/* Of the one who holds the lock. A child that was forked while somebody did has its own copies and
+ * a free lock. */
 static _Alignas(8) u8 message[WIRE_MAX];
 static struct pending {
 	int fd;
@@ -79,8 +79,8 @@ static int send_classes(struct connection *c, u32 n_classes)
 			memcpy(message + at, bytes, size);
 			at += size;
 		}
-		head = (struct wire_classes){ wire_header(WIRE_CLASSES, (u32)sizeof(head) + at), first,
-					      next - first };
+		head = (struct wire_classes){wire_header(WIRE_CLASSES, (u32)sizeof(head) + at),
+					     first, next - first};
 		r = connection_send(c, &head, sizeof(head), message, at);
 		if (r < 0)
 			return r;
@@ -112,7 +112,7 @@ static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 	if (s->generation)
 		store_release_u32(&s->n_ids, n_classes);
 	else
-		pending[i] = (struct pending){ fd, inode, m->generation, g };
+		pending[i] = (struct pending){fd, inode, m->generation, g};
 	return s->generation ? 0 : 1;
 }
 
@@ -145,9 +145,9 @@ static int receive_answer(struct connection *c, u32 n_classes, struct wire_done 
 			return -EBADMSG;
 		memcpy(ret, message, sizeof(*ret));
 		return !ret->producer ||
-				       ret->n_sessions != (u32)__builtin_popcountll(answered_slots) ?
-			       -EBADMSG :
-			       0;
+			       ret->n_sessions != (u32)__builtin_popcountll(answered_slots)
+			   ? -EBADMSG
+			   : 0;
 	}
 }
 
@@ -169,10 +169,11 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 		attached |= 1ull << i;
 		if (p->fd < 0)
 			continue;
-		/* One that cannot be mapped is missed, and counted as such: its bit is not quiet, its
-		 * slot has no generation. */
-		if (!s->retired && slot_attach(s, p->fd, &p->geometry, p->generation,
-					       control_page->cpu_ring, attach_ids[i], n_classes) == 0)
+		/* One that cannot be mapped is missed, and counted as such: its bit is not quiet,
+		 * its slot has no generation. */
+		if (!s->retired &&
+		    slot_attach(s, p->fd, &p->geometry, p->generation, control_page->cpu_ring,
+				attach_ids[i], n_classes) == 0)
 			process.inode[i] = p->inode;
 		else
 			(void)fetch_add_relaxed_u64(&process.failed, 1);
@@ -197,16 +198,16 @@ static int exchange(u32 n_classes, u32 flags)
 	const u64 *cookie = (const u64 *)getauxval(AT_RANDOM);
 	u64 missed = load_relaxed_u64(&process.missed), failed = load_relaxed_u64(&process.failed);
 	struct wire_hello hello = {
-		.header = wire_header(WIRE_HELLO, sizeof(hello)),
-		.abi_major = ABI_MAJOR,
-		.abi_minor = ABI_MINOR,
-		.n_classes = n_classes,
-		.missed = missed,
-		.failed = failed,
-		.vpid = (u32)fork_identity(),
-		.flags = flags,
+	    .header = wire_header(WIRE_HELLO, sizeof(hello)),
+	    .abi_major = ABI_MAJOR,
+	    .abi_minor = ABI_MINOR,
+	    .n_classes = n_classes,
+	    .missed = missed,
+	    .failed = failed,
+	    .vpid = (u32)fork_identity(),
+	    .flags = flags,
 	};
-	struct wire_end end = { wire_header(WIRE_END, sizeof(end)) };
+	struct wire_end end = {wire_header(WIRE_END, sizeof(end))};
 	struct wire_done done;
 	struct connection c;
 	int r;
@@ -221,7 +222,8 @@ static int exchange(u32 n_classes, u32 flags)
 		r = send_classes(&c, n_classes);
 	if (r == 0)
 		r = connection_send(&c, &end, sizeof(end), NULL, 0);
-	/* A daemon that refuses may hang up before it has read all: what it said is there to be read. */
+	/* A daemon that refuses may hang up before it has read all: what it said is there to be
+	 * read. */
 	if (r == 0 || r == -EPIPE)
 		r = receive_answer(&c, n_classes, &done);
 	connection_close(&c);
@@ -264,8 +266,8 @@ static void synchronise_locked(u32 generation, u32 flags)
 	store_release_u64(&process.attempted, ATTEMPTED | generation);
 }
 
-/* Something would be learned: the generation is one that was neither tried nor answered, or the class is new and
- * the last exchange at this generation went well. */
+/* Something would be learned: the generation is one that was neither tried nor answered, or the
+ * class is new and the last exchange at this generation went well. */
 static bool due(u32 generation, u32 index)
 {
 	u64 attempted = load_acquire_u64(&process.attempted);
@@ -285,8 +287,8 @@ static void synchronise(u32 index, u32 flags)
 
 	if (!due(generation, index))
 		return;
-	/* A handler that records meanwhile would find the lock taken and count; but while it runs, nothing
-	 * goes on here, and others wait for the time we take. */
+	/* A handler that records meanwhile would find the lock taken and count; but while it runs,
+	 * nothing goes on here, and others wait for the time we take. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &saved);
 	if (cas_acquire_u32(&process.attach_lock, &was, 1)) {

@@ -12,18 +12,20 @@
 #include "lib/class.h"
 #include "lib/control.h"
 
-#define CATALOG_FIRST (16 * 1024)  /* bytes of classes before the first mapping */
+#define CATALOG_FIRST (16 * 1024) /* bytes of classes before the first mapping */
 #define CATALOG_CHUNK (256 * 1024)
 #define CATALOG_HASH  4096
 #define CATALOG_WAIT  (200 * NSEC_PER_MSEC)
 
-struct class {
+struct class
+{
 	const u8 *bytes;
 	u32 size;
 	u16 next; /* in the chain of its hash: index + 1 */
 };
 
-/* .bss: what is not used costs nothing. None of it is wiped by fork: classes are a child's as well. */
+/* .bss: what is not used costs nothing. None of it is wiped by fork: classes are a child's as well.
+ */
 static struct class classes[WIRE_MAX_CLASSES];
 static u16 chains[CATALOG_HASH]; /* index + 1 */
 static u32 n_classes;
@@ -31,12 +33,12 @@ static u8 first[CATALOG_FIRST];
 static u8 *chunk = first;
 static size_t chunk_left = sizeof(first);
 
-/* 0 free, 1 held, 2 held and somebody waits. It lies on the wiped page: a child that was forked while
- * another thread held it finds it free, and the order of the stores below leaves nothing half done that
- * it could meet. */
+/* 0 free, 1 held, 2 held and somebody waits. It lies on the wiped page: a child that was forked
+ * while another thread held it finds it free, and the order of the stores below leaves nothing half
+ * done that it could meet. */
 static bool lock(void)
 {
-	struct timespec wait = { 0, CATALOG_WAIT };
+	struct timespec wait = {0, CATALOG_WAIT};
 	u32 *word = &process.catalog_lock, taken = 1, was = 0;
 
 	while (!cas_acquire_u32(word, &was, taken)) {
@@ -64,7 +66,8 @@ static void unlock(void)
 /* Bytes of the class on the wire, written to p if that is not NULL. */
 static size_t encode(const struct tracer_event *e, u8 *p)
 {
-	size_t provider = strlen(e->provider) + 1, name = strlen(e->name) + 1, at = 4 + provider + name;
+	size_t provider = strlen(e->provider) + 1, name = strlen(e->name) + 1,
+	       at = 4 + provider + name;
 	u8 n = 0;
 
 	if (p) {
@@ -110,8 +113,8 @@ static int add_locked(const struct tracer_event *e, struct tracer_state **ret)
 	if (size > CATALOG_FIRST)
 		return -E2BIG;
 	if (size > chunk_left) {
-		p = mmap(NULL, CATALOG_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-			 0);
+		p = mmap(NULL, CATALOG_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
 		if (p == MAP_FAILED)
 			return -ENOMEM;
 		chunk_left = CATALOG_CHUNK;
@@ -129,7 +132,7 @@ static int add_locked(const struct tracer_event *e, struct tracer_state **ret)
 	index = n_classes;
 	if (index >= WIRE_MAX_CLASSES)
 		return -E2BIG;
-	classes[index] = (struct class){ chunk, (u32)size, chains[h] };
+	classes[index] = (struct class){chunk, (u32)size, chains[h]};
 	chunk_left -= size;
 	chunk += size;
 	/* pairs with catalog_count(): whoever sees the number sees the class */
@@ -174,8 +177,8 @@ static bool event_register(struct tracer_event *e)
 		return false;
 	e->generation = &control_page->head.generation;
 	e->state = state;
-	/* Last: a thread that meets a bit through this pointer finds the rest. (Before the constructor has
-	 * run no thread should be here; the order costs nothing.) */
+	/* Last: a thread that meets a bit through this pointer finds the rest. (Before the
+	 * constructor has run no thread should be here; the order costs nothing.) */
 	__atomic_store_n(&e->mask, &control_page->mask[abi_bucket(e->provider)], __ATOMIC_RELEASE);
 	return load_relaxed_u64(e->mask) != 0;
 }

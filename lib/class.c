@@ -116,7 +116,7 @@ int class_decode(struct event_class **ret, const u8 *p, size_t size)
 	n = p[3];
 	if (level > TRACER_DEBUG || n > CLASS_MAX_FIELDS)
 		return -EBADMSG;
-	at = (struct cursor){ p + 4, bytes - 4u };
+	at = (struct cursor){p + 4, bytes - 4u};
 
 	r = take_name(&at, true, &provider, &provider_length);
 	if (r < 0)
@@ -167,10 +167,10 @@ int class_decode(struct event_class **ret, const u8 *p, size_t size)
 	text += name_length + 1;
 	for (u8 i = 0; i < n; i++) {
 		c->fields[i] = (struct class_field){
-			.name = memcpy(text, f[i].name, f[i].length + 1),
-			.type = f[i].type,
-			.shape = f[i].shape,
-			.count = f[i].count,
+		    .name = memcpy(text, f[i].name, f[i].length + 1),
+		    .type = f[i].type,
+		    .shape = f[i].shape,
+		    .count = f[i].count,
 		};
 		text += f[i].length + 1;
 	}
@@ -180,8 +180,8 @@ int class_decode(struct event_class **ret, const u8 *p, size_t size)
 
 bool class_equal(const struct event_class *a, const struct event_class *b)
 {
-	if (a->level != b->level || a->n_fields != b->n_fields || strcmp(a->provider, b->provider) ||
-	    strcmp(a->name, b->name))
+	if (a->level != b->level || a->n_fields != b->n_fields ||
+	    strcmp(a->provider, b->provider) || strcmp(a->name, b->name))
 		return false;
 	for (u8 i = 0; i < a->n_fields; i++) {
 		const struct class_field *x = &a->fields[i], *y = &b->fields[i];

@@ -9,8 +9,8 @@
 #include <sys/un.h>
 #include <time.h>
 
-/* syscall() throughout: the functions of libc are cancellation points, and a thread that is cancelled here
- * would leave the attach lock taken and descriptors open. */
+/* syscall() throughout: the functions of libc are cancellation points, and a thread that is
+ * cancelled here would leave the attach lock taken and descriptors open. */
 #define CALL(name, ...)                                                                            \
 	({                                                                                         \
 		long call_ = syscall(SYS_##name, __VA_ARGS__);                                     \
@@ -40,8 +40,8 @@ void connection_close_own(int fd, u64 inode)
 		(void)CALL(close, fd);
 }
 
-/* In a program that runs without stdin, stdout or stderr, their numbers are the next free ones, and what
- * another thread prints meanwhile would go to us. */
+/* In a program that runs without stdin, stdout or stderr, their numbers are the next free ones, and
+ * what another thread prints meanwhile would go to us. */
 static int fd_above_stdio(int fd)
 {
 	int high;
@@ -65,7 +65,7 @@ static bool time_left(const struct connection *c, struct timespec *ret)
 
 static int wait_for(struct connection *c, short events)
 {
-	struct pollfd p = { .fd = c->fd, .events = events };
+	struct pollfd p = {.fd = c->fd, .events = events};
 	struct timespec left;
 	long r;
 
@@ -83,8 +83,8 @@ static int wait_for(struct connection *c, short events)
 
 int connection_open(struct connection *ret, const char *path, u64 timeout_ns)
 {
-	struct connection c = { .fd = -1, .deadline = connection_now() + timeout_ns };
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	struct connection c = {.fd = -1, .deadline = connection_now() + timeout_ns};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timespec left;
 	struct timeval wait;
 	size_t n = strlen(path);
@@ -106,7 +106,7 @@ int connection_open(struct connection *ret, const char *path, u64 timeout_ns)
 			r = -ETIMEDOUT;
 			break;
 		}
-		wait = (struct timeval){ left.tv_sec, left.tv_nsec / 1000 + 1 };
+		wait = (struct timeval){left.tv_sec, left.tv_nsec / 1000 + 1};
 		r = (int)CALL(setsockopt, c.fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 		if (r < 0)
 			break;
@@ -120,10 +120,11 @@ int connection_open(struct connection *ret, const char *path, u64 timeout_ns)
 	return 0;
 }
 
-int connection_send(struct connection *c, const void *head, size_t n_head, const void *body, size_t n_body)
+int connection_send(struct connection *c, const void *head, size_t n_head, const void *body,
+		    size_t n_body)
 {
-	struct iovec v[2] = { { (void *)head, n_head }, { (void *)body, n_body } };
-	struct msghdr m = { .msg_iov = v, .msg_iovlen = n_body ? 2 : 1 };
+	struct iovec v[2] = {{(void *)head, n_head}, {(void *)body, n_body}};
+	struct msghdr m = {.msg_iov = v, .msg_iovlen = n_body ? 2 : 1};
 	long r;
 
 	for (;;) {
@@ -143,7 +144,7 @@ int connection_receive(struct connection *c, void *buffer, size_t size, int *ret
 		struct cmsghdr header;
 		u8 bytes[CMSG_SPACE(4 * sizeof(int))];
 	} control;
-	struct iovec v = { buffer, size };
+	struct iovec v = {buffer, size};
 	struct msghdr m;
 	u32 n_fds = 0;
 	int fd = -1;
@@ -153,10 +154,10 @@ int connection_receive(struct connection *c, void *buffer, size_t size, int *ret
 		r = wait_for(c, POLLIN);
 		if (r < 0)
 			return (int)r;
-		m = (struct msghdr){ .msg_iov = &v,
-				     .msg_iovlen = 1,
-				     .msg_control = &control,
-				     .msg_controllen = sizeof(control) };
+		m = (struct msghdr){.msg_iov = &v,
+				    .msg_iovlen = 1,
+				    .msg_control = &control,
+				    .msg_controllen = sizeof(control)};
 		r = CALL(recvmsg, c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	} while (r == -EINTR || r == -EAGAIN);
 	if (r < 0)

@@ -19,10 +19,10 @@ const struct abi_control_page *control_page = &none;
 static bool opened;
 static char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
-/* The page decides what this process records and which socket it sends its event classes to, and a file that is
- * shortened under its mapping kills: so it must come from somebody who may do us harm anyway. That is
- * root and ourselves; and, in the built-in directory, whoever owns that directory, because only root can make one
- * in /run: the daemon's own user. Nobody else may write to it. */
+/* The page decides what this process records and which socket it sends its event classes to, and a
+ * file that is shortened under its mapping kills: so it must come from somebody who may do us harm
+ * anyway. That is root and ourselves; and, in the built-in directory, whoever owns that directory,
+ * because only root can make one in /run: the daemon's own user. Nobody else may write to it. */
 static bool owner_believed(const struct stat *file, const char *directory, bool builtin)
 {
 	struct stat d;
@@ -31,7 +31,8 @@ static bool owner_believed(const struct stat *file, const char *directory, bool 
 		return false;
 	if (file->st_uid == 0 || file->st_uid == geteuid())
 		return true;
-	return builtin && lstat(directory, &d) == 0 && S_ISDIR(d.st_mode) && d.st_uid == file->st_uid;
+	return builtin && lstat(directory, &d) == 0 && S_ISDIR(d.st_mode) &&
+	       d.st_uid == file->st_uid;
 }
 
 int control_map(const char *directory, bool builtin, const struct abi_control_page **ret)
@@ -83,8 +84,8 @@ void control_open(void)
 		return;
 	opened = true;
 
-	/* A program with more rights than its caller does not let the caller say whom it listens to. A
-	 * relative name would mean something else after chdir(). */
+	/* A program with more rights than its caller does not let the caller say whom it listens
+	 * to. A relative name would mean something else after chdir(). */
 	asked = getauxval(AT_SECURE) ? NULL : getenv("TRACER_RUNTIME_DIR");
 	if (asked && *asked)
 		directory = asked;

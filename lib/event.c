@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The way of an event: from the inline check of the program to record_write(), once for each session that wants
- * it. */
+/* The way of an event: from the inline check of the program to record_write(), once for each
+ * session that wants it. */
 #include "lib/attach.h"
 #include "lib/control.h"
 
@@ -9,19 +9,28 @@
 #endif
 
 _Static_assert(sizeof(struct tracer_part) == sizeof(struct record_part) &&
-		       offsetof(struct tracer_part, size) == offsetof(struct record_part, size) &&
-		       offsetof(struct tracer_part, string) == offsetof(struct record_part, string),
+		   offsetof(struct tracer_part, size) == offsetof(struct record_part, size) &&
+		   offsetof(struct tracer_part, string) == offsetof(struct record_part, string),
 	       "the public part is a record's");
 
 /* ---- strings ----
- * Measured, then copied; somebody may shorten it in between. A NUL inside would end the field early for a reader,
- * and all that follows would be taken for something else: so what was copied is what is tested. */
+ * Measured, then copied; somebody may shorten it in between. A NUL inside would end the field early
+ * for a reader, and all that follows would be taken for something else: so what was copied is what
+ * is tested. */
 #define STRING_MAX 0xFFFF
 
-#ifdef __x86_64__
-/* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure are aligned,
- * so that they stay inside the page (and a checker of memory takes them); those of the copy stay inside the
- * string. */
+#if defined(__SANITIZE_ADDRESS__)
+#define STRING_PLAIN 1 /* the sanitizer knows no pages */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STRING_PLAIN 1
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(STRING_PLAIN)
+/* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure
+ * are aligned, so that they stay inside the page (and a checker of memory takes them); those of the
+ * copy stay inside the string. */
 static inline size_t string_length(const char *s)
 {
 	const __m128i zero = _mm_setzero_si128();
@@ -106,18 +115,7 @@ static __attribute__((noinline)) void string_fill(u8 *to, size_t n)
 		memset(hole, '#', (size_t)(to + n - hole));
 }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define STRING_UNCHECKED __attribute__((no_sanitize("address")))
-#endif
-#elif defined(__SANITIZE_ADDRESS__)
-#define STRING_UNCHECKED __attribute__((no_sanitize_address))
-#endif
-#ifndef STRING_UNCHECKED
-#define STRING_UNCHECKED
-#endif
-
-STRING_UNCHECKED uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 {
 	size_t n = string_length(string);
 
@@ -149,8 +147,8 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 			return;
 		}
 		id = attach_id(i, index);
-		if (!id || record_write(s, generation, id, ids, process.producer, &process.clock, part,
-					n) != RECORD_STALE)
+		if (!id || record_write(s, generation, id, ids, process.producer, &process.clock,
+					part, n) != RECORD_STALE)
 			return;
 		last = generation;
 	}
@@ -164,7 +162,8 @@ static __attribute__((noinline)) void record_unanswered(const struct tracer_even
 	u64 bits = __atomic_load_n(event->mask, __ATOMIC_RELAXED), ids;
 
 	attach_refresh(index);
-	if (load_acquire_u32(&state->generation) == load_acquire_u32(&control_page->head.generation))
+	if (load_acquire_u32(&state->generation) ==
+	    load_acquire_u32(&control_page->head.generation))
 		bits &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
 	if (!bits)
 		return;
@@ -173,7 +172,8 @@ static __attribute__((noinline)) void record_unanswered(const struct tracer_even
 		record_carefully((u32)__builtin_ctzll(bits), index, ids, part, n);
 }
 
-void tracer_record_(const struct tracer_event *event, uint32_t signature, struct tracer_part *parts, uint32_t n)
+void tracer_record_(const struct tracer_event *event, uint32_t signature, struct tracer_part *parts,
+		    uint32_t n)
 {
 	const struct record_part *part = (const struct record_part *)parts;
 	struct tracer_state *state = event->state;
@@ -184,13 +184,14 @@ void tracer_record_(const struct tracer_event *event, uint32_t signature, struct
 	    fork_marked(__atomic_load_n(event->mask, __ATOMIC_RELAXED) &
 			~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED)))
 		return;
-	/* Another translation unit has declared this name with other fields, and its descriptor was taken:
-	 * what we have would be read as something else. */
+	/* Another translation unit has declared this name with other fields, and its descriptor was
+	 * taken: what we have would be read as something else. */
 	if (unlikely(event->signature != signature)) {
 		(void)fetch_add_relaxed_u64(&process.missed, 1);
 		return;
 	}
-	/* acquire, both: what the daemon wrote before it moved the generation, and what the answer said */
+	/* acquire, both: what the daemon wrote before it moved the generation, and what the answer
+	 * said */
 	if (unlikely(load_acquire_u32(&state->generation) !=
 		     load_acquire_u32(&control_page->head.generation))) {
 		record_unanswered(event, index, part, n);
@@ -209,8 +210,8 @@ void tracer_record_(const struct tracer_event *event, uint32_t signature, struct
 		u32 id = attach_id(i, index);
 
 		if (unlikely(!generation || !id ||
-			     record_write(s, generation, id, ids, process.producer, &process.clock, part,
-					  n) == RECORD_STALE))
+			     record_write(s, generation, id, ids, process.producer, &process.clock,
+					  part, n) == RECORD_STALE))
 			record_carefully(i, index, ids, part, n);
 		bits &= bits - 1;
 	} while (unlikely(bits));

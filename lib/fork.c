@@ -15,7 +15,8 @@ int fork_prepare(void)
 {
 	if (madvise(&process, sizeof(process), MADV_WIPEONFORK) < 0)
 		return -errno;
-	/* glibc keeps the first 32 in struct pthread; a later one would make setspecific allocate */
+	/* glibc keeps the first 32 in struct pthread; a later one would make setspecific allocate
+	 */
 	if (pthread_key_create(&fork_key, NULL) == 0)
 		fork_key_usable = fork_key < 32;
 	return 0;
@@ -78,8 +79,8 @@ bool fork_marked(u64 bits)
 		(void)fetch_add_relaxed_u64(&process.everyone_lost, 1);
 		return true;
 	}
-	/* Orders are relaxed throughout: only the thread itself, and its child, which runs while it does
-	 * not, look for its own mark. */
+	/* Orders are relaxed throughout: only the thread itself, and its child, which runs while it
+	 * does not, look for its own mark. */
 	m = find_mark(thread_pointer());
 	if (!m)
 		return false;
@@ -103,8 +104,8 @@ void fork_vfork_begin(void)
 	(void)fetch_add_relaxed_u32(&process.everyone, 1);
 }
 
-/* The mark given back last cannot be told from the others of the same thread, and need not be: they are
- * all its own, one for each vfork inside a vfork. */
+/* The mark given back last cannot be told from the others of the same thread, and need not be: they
+ * are all its own, one for each vfork inside a vfork. */
 long fork_vfork_end(long result)
 {
 	struct vfork_mark *m = find_mark(thread_pointer()), *outer;
@@ -138,7 +139,8 @@ long fork_vfork_end(long result)
 			}
 			generation = load_acquire_u32(&s->generation);
 			if (generation)
-				record_lose(s, generation, fork_identity(), ABI_LOST_VFORK, lost[i]);
+				record_lose(s, generation, fork_identity(), ABI_LOST_VFORK,
+					    lost[i]);
 		}
 	}
 	if (result < 0) {

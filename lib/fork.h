@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What is true of one process only, and must not be believed by a forked child: it lies on memory that
- * the kernel wipes in the child (MADV_WIPEONFORK), by whatever call it forks, so that no handler of ours
- * has to run there. A wiped child has no ring, no answer, no lock held, and no known pid. */
+/* What is true of one process only, and must not be believed by a forked child: it lies on memory
+ * that the kernel wipes in the child (MADV_WIPEONFORK), by whatever call it forks, so that no
+ * handler of ours has to run there. A wiped child has no ring, no answer, no lock held, and no
+ * known pid. */
 #pragma once
 
 #include <pthread.h>
@@ -20,8 +21,8 @@
 #define FORK_ALIGN 65536
 #endif
 
-/* A thread that is in vfork: its child runs on its memory and thread pointer, but not under its rseq
- * registration. */
+/* A thread that is in vfork: its child runs on its memory and thread pointer, but not under its
+ * rseq registration. */
 struct vfork_mark {
 	u64 thread; /* 0: free */
 	u32 lost[ABI_MAX_SLOTS];
@@ -29,7 +30,7 @@ struct vfork_mark {
 
 struct process {
 	/* hot: every record reads these */
-	u64 epoch;    /* of pid and of the threads' cached tids; 0: not known yet */
+	u64 epoch; /* of pid and of the threads' cached tids; 0: not known yet */
 	u32 pid;
 	u32 vforks;   /* under way: marks in use, and `everyone` */
 	u32 producer; /* the daemon's number for this process */
@@ -39,9 +40,9 @@ struct process {
 
 	/* the synchronisation (attach.c) */
 	u32 attach_lock;
-	u32 euid;	       /* that the rings were given to */
-	u64 attempted;	       /* 1 << 32 | generation of the last exchange, however it ended; 0: none */
-	u32 answered;	       /* generation of the last answer */
+	u32 euid;      /* that the rings were given to */
+	u64 attempted; /* 1 << 32 | generation of the last exchange, however it ended; 0: none */
+	u32 answered;  /* generation of the last answer */
 	u32 attempted_classes; /* that the last exchange carried */
 	u32 attempt_failed;
 	u32 catalog_lock;
@@ -58,9 +59,9 @@ extern struct process process __attribute__((visibility("hidden")));
 /* Marks the memory; makes the key of the cached tids. From the constructor. 0 or -errno. */
 int fork_prepare(void);
 
-/* A pthread key costs no static TLS, which a host that loads us late may have none left of, and the first
- * 32 keys lie inside the thread's own descriptor: getting and setting them neither allocates nor locks.
- * The value is epoch << 22 | tid; the kernel's tids have at most 22 bits. */
+/* A pthread key costs no static TLS, which a host that loads us late may have none left of, and the
+ * first 32 keys lie inside the thread's own descriptor: getting and setting them neither allocates
+ * nor locks. The value is epoch << 22 | tid; the kernel's tids have at most 22 bits. */
 #define FORK_TID_BITS 22
 extern pthread_key_t fork_key __attribute__((visibility("hidden")));
 extern bool fork_key_usable __attribute__((visibility("hidden")));
@@ -79,8 +80,8 @@ static inline u64 fork_identity(void)
 	return fork_identity_slow();
 }
 
-/* If the calling thread is in a vfork, counts a loss for each slot in `bits` and says so. Ask only when
- * process.vforks is not 0. */
+/* If the calling thread is in a vfork, counts a loss for each slot in `bits` and says so. Ask only
+ * when process.vforks is not 0. */
 bool fork_marked(u64 bits);
 
 /* Around the system call, from the assembly. */

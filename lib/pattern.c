@@ -5,8 +5,8 @@
 
 #define PATTERN_MAX 255
 
-/* Only the last '*' needs to be taken back: if a later run can be matched at all, the shortest match of
- * the earlier ones leaves it the most room. */
+/* Only the last '*' needs to be taken back: if a later run can be matched at all, the shortest
+ * match of the earlier ones leaves it the most room. */
 static bool match(const char *p, size_t n_p, const char *t, size_t n_t)
 {
 	size_t i = 0, k = 0, star = SIZE_MAX, mark = 0;
@@ -72,21 +72,21 @@ bool pattern_valid(const char *pattern)
 }
 
 static const char *const levels[] = {
-	[TRACER_EMERG] = "emerg",
-	[TRACER_ALERT] = "alert",
-	[TRACER_CRIT] = "crit",
-	[TRACER_ERR] = "err",
-	[TRACER_WARNING] = "warning",
-	[TRACER_NOTICE] = "notice",
-	[TRACER_INFO] = "info",
-	[TRACER_DEBUG_SYSTEM] = "debug_system",
-	[TRACER_DEBUG_PROGRAM] = "debug_program",
-	[TRACER_DEBUG_PROCESS] = "debug_process",
-	[TRACER_DEBUG_MODULE] = "debug_module",
-	[TRACER_DEBUG_UNIT] = "debug_unit",
-	[TRACER_DEBUG_FUNCTION] = "debug_function",
-	[TRACER_DEBUG_LINE] = "debug_line",
-	[TRACER_DEBUG] = "debug",
+    [TRACER_EMERG] = "emerg",
+    [TRACER_ALERT] = "alert",
+    [TRACER_CRIT] = "crit",
+    [TRACER_ERR] = "err",
+    [TRACER_WARNING] = "warning",
+    [TRACER_NOTICE] = "notice",
+    [TRACER_INFO] = "info",
+    [TRACER_DEBUG_SYSTEM] = "debug_system",
+    [TRACER_DEBUG_PROGRAM] = "debug_program",
+    [TRACER_DEBUG_PROCESS] = "debug_process",
+    [TRACER_DEBUG_MODULE] = "debug_module",
+    [TRACER_DEBUG_UNIT] = "debug_unit",
+    [TRACER_DEBUG_FUNCTION] = "debug_function",
+    [TRACER_DEBUG_LINE] = "debug_line",
+    [TRACER_DEBUG] = "debug",
 };
 
 int level_from_name(const char *name)

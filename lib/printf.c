@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tracer_printf(): text as an event, tracer:printf, a class for each level. They are registered when they are first
- * wanted: a program that never calls this has nothing to tell about them. */
+/* tracer_printf(): text as an event, tracer:printf, a class for each level. They are registered
+ * when they are first wanted: a program that never calls this has nothing to tell about them. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -10,22 +10,29 @@
 #define PRINTF_MAX 512
 
 static const struct tracer_field fields[] = {
-	{ "message", TRACER_TYPE_STR, TRACER_SHAPE_ONE, 0 },
-	{ NULL, 0, 0, 0 },
+    {"message", TRACER_TYPE_STR, TRACER_SHAPE_ONE, 0},
+    {NULL, 0, 0, 0},
 };
 
 #define LEVEL(l)                                                                                   \
 	[l] = {                                                                                    \
-		.mask = &tracer_zero_, .generation = &tracer_zero32_,                              \
-		.signature = TRACER_TYPE_STR, .level = (l), .provider = "tracer",                  \
-		.name = "printf", .fields = fields,                                                \
+	    .mask = &tracer_zero_,                                                                 \
+	    .generation = &tracer_zero32_,                                                         \
+	    .signature = TRACER_TYPE_STR,                                                          \
+	    .level = (l),                                                                          \
+	    .provider = "tracer",                                                                  \
+	    .name = "printf",                                                                      \
+	    .fields = fields,                                                                      \
 	}
 static struct tracer_event events[] = {
-	LEVEL(TRACER_EMERG),	     LEVEL(TRACER_ALERT),	  LEVEL(TRACER_CRIT),
-	LEVEL(TRACER_ERR),	     LEVEL(TRACER_WARNING),	  LEVEL(TRACER_NOTICE),
-	LEVEL(TRACER_INFO),	     LEVEL(TRACER_DEBUG_SYSTEM),  LEVEL(TRACER_DEBUG_PROGRAM),
-	LEVEL(TRACER_DEBUG_PROCESS), LEVEL(TRACER_DEBUG_MODULE),  LEVEL(TRACER_DEBUG_UNIT),
-	LEVEL(TRACER_DEBUG_FUNCTION), LEVEL(TRACER_DEBUG_LINE),	  LEVEL(TRACER_DEBUG),
+    LEVEL(TRACER_EMERG),          LEVEL(TRACER_ALERT),
+    LEVEL(TRACER_CRIT),           LEVEL(TRACER_ERR),
+    LEVEL(TRACER_WARNING),        LEVEL(TRACER_NOTICE),
+    LEVEL(TRACER_INFO),           LEVEL(TRACER_DEBUG_SYSTEM),
+    LEVEL(TRACER_DEBUG_PROGRAM),  LEVEL(TRACER_DEBUG_PROCESS),
+    LEVEL(TRACER_DEBUG_MODULE),   LEVEL(TRACER_DEBUG_UNIT),
+    LEVEL(TRACER_DEBUG_FUNCTION), LEVEL(TRACER_DEBUG_LINE),
+    LEVEL(TRACER_DEBUG),
 };
 
 /* The event of a level if some session may want it. */
@@ -37,7 +44,9 @@ static struct tracer_event *wanted(int level)
 
 	if (likely(!load_relaxed_u64(mask)))
 		return NULL;
-	e = &events[level < TRACER_EMERG ? TRACER_EMERG : level > TRACER_DEBUG ? TRACER_DEBUG : level];
+	e = &events[level < TRACER_EMERG   ? TRACER_EMERG
+		    : level > TRACER_DEBUG ? TRACER_DEBUG
+					   : level];
 	if (unlikely(!__atomic_load_n(&e->state, __ATOMIC_ACQUIRE))) {
 		int saved = errno, r = catalog_add(e, &state);
 
@@ -46,8 +55,8 @@ static struct tracer_event *wanted(int level)
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
 			return NULL;
 		}
-		/* Threads that race here store the same values; the state last, pairs with the acquire
-		 * above. */
+		/* Threads that race here store the same values; the state last, pairs with the
+		 * acquire above. */
 		__atomic_store_n(&e->generation, &control_page->head.generation, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->mask, mask, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->state, state, __ATOMIC_RELEASE);
@@ -79,7 +88,7 @@ void tracer_printf(int level, const char *format, ...)
 	errno = saved;
 	if (n < 0)
 		n = snprintf(buffer.text, PRINTF_MAX, "(cannot be formatted)");
-	part = (struct tracer_part){ buffer.text, (u32)MIN(n, PRINTF_MAX - 1) + 1, 0 };
+	part = (struct tracer_part){buffer.text, (u32)MIN(n, PRINTF_MAX - 1) + 1, 0};
 	tracer_record_(e, e->signature, &part, 1);
 }
 

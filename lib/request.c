@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tracer_snapshot(): what a program asks of the daemon. Its own short connection, no lock, nothing shared. */
+/* tracer_snapshot(): what a program asks of the daemon. Its own short connection, no lock, nothing
+ * shared. */
 #include <signal.h>
 #include <sys/auxv.h>
 
@@ -29,8 +30,8 @@ static int exchange(const char *reason)
 	const u64 *cookie = (const u64 *)getauxval(AT_RANDOM);
 	size_t n = reason_length(reason);
 	struct wire_snapshot m = {
-		.header = wire_header(WIRE_SNAPSHOT, (u32)(sizeof(m) + n)),
-		.reason_length = (u16)n,
+	    .header = wire_header(WIRE_SNAPSHOT, (u32)(sizeof(m) + n)),
+	    .reason_length = (u16)n,
 	};
 	struct connection c;
 	int fd = -1, r;
@@ -52,9 +53,9 @@ static int exchange(const char *reason)
 	case WIRE_ACCEPTED:
 		return 0;
 	case WIRE_REFUSED:
-		return answer.refused.error && answer.refused.error < 4096 ?
-			       -(int)answer.refused.error :
-			       -EBADMSG;
+		return answer.refused.error && answer.refused.error < 4096
+			   ? -(int)answer.refused.error
+			   : -EBADMSG;
 	default:
 		return -EBADMSG;
 	}

@@ -8,14 +8,14 @@ static const struct {
 	u16 size;
 	bool variable;
 } forms[] = {
-	[WIRE_HELLO] = { sizeof(struct wire_hello), false },
-	[WIRE_CLASSES] = { sizeof(struct wire_classes), true },
-	[WIRE_END] = { sizeof(struct wire_end), false },
-	[WIRE_SNAPSHOT] = { sizeof(struct wire_snapshot), true },
-	[WIRE_SESSION] = { sizeof(struct wire_session), true },
-	[WIRE_DONE] = { sizeof(struct wire_done), false },
-	[WIRE_ACCEPTED] = { sizeof(struct wire_accepted), false },
-	[WIRE_REFUSED] = { sizeof(struct wire_refused), true },
+    [WIRE_HELLO] = {sizeof(struct wire_hello), false},
+    [WIRE_CLASSES] = {sizeof(struct wire_classes), true},
+    [WIRE_END] = {sizeof(struct wire_end), false},
+    [WIRE_SNAPSHOT] = {sizeof(struct wire_snapshot), true},
+    [WIRE_SESSION] = {sizeof(struct wire_session), true},
+    [WIRE_DONE] = {sizeof(struct wire_done), false},
+    [WIRE_ACCEPTED] = {sizeof(struct wire_accepted), false},
+    [WIRE_REFUSED] = {sizeof(struct wire_refused), true},
 };
 
 int wire_check(const void *message, size_t n)
@@ -72,14 +72,14 @@ int wire_check(const void *message, size_t n)
 int wire_session_geometry(const struct wire_session *m, struct geometry *ret)
 {
 	struct geometry g = {
-		.ring_shift = m->ring_shift,
-		.sub_shift = m->sub_shift,
-		.side_shift = m->side_shift,
-		.side_sub_shift = m->side_sub_shift,
-		.n_ring = m->n_ring,
-		.n_side = m->n_side,
-		.policy = m->policy,
-		.contexts = m->contexts,
+	    .ring_shift = m->ring_shift,
+	    .sub_shift = m->sub_shift,
+	    .side_shift = m->side_shift,
+	    .side_sub_shift = m->side_sub_shift,
+	    .n_ring = m->n_ring,
+	    .n_side = m->n_side,
+	    .policy = m->policy,
+	    .contexts = m->contexts,
 	};
 
 	if (m->header.type != WIRE_SESSION || m->slot >= ABI_MAX_SLOTS || !m->generation ||

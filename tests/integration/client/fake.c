@@ -48,7 +48,7 @@ struct Fake {
 
 static int bind_socket(Fake *f)
 {
-	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	g_assert_cmpint(fd, >=, 0);
@@ -119,9 +119,9 @@ static void send_message(int fd, const void *p, size_t n, const int *fds, u32 n_
 	union {
 		struct cmsghdr h;
 		u8 b[CMSG_SPACE(2 * sizeof(int))];
-	} control = { 0 };
-	struct iovec v = { (void *)p, n };
-	struct msghdr m = { .msg_iov = &v, .msg_iovlen = 1 };
+	} control = {0};
+	struct iovec v = {(void *)p, n};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1};
 
 	if (n_fds) {
 		m.msg_control = &control;
@@ -141,23 +141,23 @@ static void send_session(Fake *f, int fd, u32 slot, uid_t uid, const u32 *ids, u
 	u32 n_sent = b == FAKE_WRONG_ID ? n - 1 : n;
 	size_t size = sizeof(struct wire_session) + n_sent * 2;
 	g_autofree struct wire_session *m = g_malloc0(size);
-	int fds[2] = { r->fd, r->fd }, unsealed = -1;
+	int fds[2] = {r->fd, r->fd}, unsealed = -1;
 	u16 *id = (u16 *)(m + 1);
 
 	*m = (struct wire_session){
-		.header = wire_header(WIRE_SESSION, (u32)size),
-		.slot = slot,
-		.generation = f->sessions[slot].generation,
-		.ring_shift = r->geometry.ring_shift,
-		.sub_shift = r->geometry.sub_shift,
-		.side_shift = r->geometry.side_shift,
-		.side_sub_shift = r->geometry.side_sub_shift,
-		.n_ring = r->geometry.n_ring + (b == FAKE_BIG),
-		.n_side = r->geometry.n_side,
-		.policy = r->geometry.policy,
-		.contexts = r->geometry.contexts,
-		.size = r->size,
-		.n_classes = n_sent,
+	    .header = wire_header(WIRE_SESSION, (u32)size),
+	    .slot = slot,
+	    .generation = f->sessions[slot].generation,
+	    .ring_shift = r->geometry.ring_shift,
+	    .sub_shift = r->geometry.sub_shift,
+	    .side_shift = r->geometry.side_shift,
+	    .side_sub_shift = r->geometry.side_sub_shift,
+	    .n_ring = r->geometry.n_ring + (b == FAKE_BIG),
+	    .n_side = r->geometry.n_side,
+	    .policy = r->geometry.policy,
+	    .contexts = r->geometry.contexts,
+	    .size = r->size,
+	    .n_classes = n_sent,
 	};
 	if (b == FAKE_BIG) {
 		struct geometry g;
@@ -167,10 +167,11 @@ static void send_session(Fake *f, int fd, u32 slot, uid_t uid, const u32 *ids, u
 		m->size = geometry_size(&g);
 	}
 	for (u32 i = 0; i < n_sent; i++)
-		id[i] = pattern_match_event(f->sessions[slot].pattern, f->classes[ids[i] - 1]->provider,
-					    f->classes[ids[i] - 1]->name) ?
-				(u16)ids[i] :
-				0;
+		id[i] =
+		    pattern_match_event(f->sessions[slot].pattern, f->classes[ids[i] - 1]->provider,
+					f->classes[ids[i] - 1]->name)
+			? (u16)ids[i]
+			: 0;
 	if (b == FAKE_UNSEALED) {
 		unsealed = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 		g_assert_no_errno(ftruncate(unsealed, (off_t)r->size));
@@ -185,14 +186,14 @@ static void send_session(Fake *f, int fd, u32 slot, uid_t uid, const u32 *ids, u
 
 static void answer(Fake *f, int fd, const struct ucred *peer, const u32 *ids, u32 n)
 {
-	struct wire_done done = { .header = wire_header(WIRE_DONE, sizeof(done)),
-				  .generation = f->page->head.generation,
-				  .producer = (u32)peer->pid };
+	struct wire_done done = {.header = wire_header(WIRE_DONE, sizeof(done)),
+				 .generation = f->page->head.generation,
+				 .producer = (u32)peer->pid};
 
 	if (f->before)
 		f->before(f->before_data);
 	if (f->behaviour == FAKE_REFUSES) {
-		struct wire_refused m = { wire_header(WIRE_REFUSED, sizeof(m)), EDQUOT, 0 };
+		struct wire_refused m = {wire_header(WIRE_REFUSED, sizeof(m)), EDQUOT, 0};
 
 		send_message(fd, &m, sizeof(m), NULL, 0);
 		return;
@@ -218,7 +219,7 @@ static void serve(Fake *f, int fd)
 {
 	static _Alignas(8) u8 buffer[WIRE_MAX];
 	g_autofree u32 *ids = g_new0(u32, WIRE_MAX_CLASSES);
-	FakeExchange e = { 0 };
+	FakeExchange e = {0};
 	struct ucred peer;
 	socklen_t length = sizeof(peer);
 	u32 n = 0;
@@ -227,7 +228,8 @@ static void serve(Fake *f, int fd)
 	e.pid = peer.pid;
 	e.uid = peer.uid;
 	for (;;) {
-		struct pollfd p[2] = { { .fd = fd, .events = POLLIN }, { .fd = f->quit, .events = POLLIN } };
+		struct pollfd p[2] = {{.fd = fd, .events = POLLIN},
+				      {.fd = f->quit, .events = POLLIN}};
 		ssize_t r;
 
 		if (poll(p, 2, 5000) <= 0 || p[1].revents)
@@ -270,8 +272,8 @@ static void serve(Fake *f, int fd)
 			return;
 		case WIRE_SNAPSHOT: {
 			struct wire_snapshot *m = (struct wire_snapshot *)buffer;
-			struct wire_accepted yes = { wire_header(WIRE_ACCEPTED, sizeof(yes)), 1, 0 };
-			struct wire_refused no = { wire_header(WIRE_REFUSED, sizeof(no)), EBUSY, 0 };
+			struct wire_accepted yes = {wire_header(WIRE_ACCEPTED, sizeof(yes)), 1, 0};
+			struct wire_refused no = {wire_header(WIRE_REFUSED, sizeof(no)), EBUSY, 0};
 
 			g_mutex_lock(&f->lock);
 			g_free(f->reason);
@@ -296,8 +298,8 @@ static gpointer run(gpointer data)
 	Fake *f = data;
 
 	for (;;) {
-		struct pollfd p[2] = { { .fd = f->listener, .events = POLLIN },
-				       { .fd = f->quit, .events = POLLIN } };
+		struct pollfd p[2] = {{.fd = f->listener, .events = POLLIN},
+				      {.fd = f->quit, .events = POLLIN}};
 		int fd;
 
 		if (poll(p, 2, -1) < 0)
@@ -325,18 +327,20 @@ Fake *fake_new(void)
 	f->control_fd = open(control, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
 	g_assert_cmpint(f->control_fd, >=, 0);
 	g_assert_no_errno(ftruncate(f->control_fd, ABI_CONTROL_SIZE));
-	f->page = mmap(NULL, ABI_CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->control_fd, 0);
+	f->page =
+	    mmap(NULL, ABI_CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, f->control_fd, 0);
 	g_assert(f->page != MAP_FAILED);
-	f->page->head = (struct abi_control){ .magic = ABI_CONTROL_MAGIC,
-					      .major = ABI_MAJOR,
-					      .size = ABI_CONTROL_SIZE,
-					      .clock = ABI_CLOCK_COUNTER,
-					      .clock_mult = 1ull << 32 };
+	f->page->head = (struct abi_control){.magic = ABI_CONTROL_MAGIC,
+					     .major = ABI_MAJOR,
+					     .size = ABI_CONTROL_SIZE,
+					     .clock = ABI_CLOCK_COUNTER,
+					     .clock_mult = 1ull << 32};
 	f->n_cpu = (u32)sysconf(_SC_NPROCESSORS_CONF);
 	for (u32 i = 0; i < ABI_MAX_CPUS; i++)
 		f->page->cpu_ring[i] = i < f->n_cpu ? (u16)i : ABI_NO_RING;
 	g_assert_cmpint(geometry_plan(&f->geometry, 8 << 20, 16, f->n_cpu, f->n_cpu,
-				      ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID, NULL),
+				      ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
+				      NULL),
 			==, 0);
 	f->next_generation = 100;
 	f->exchanges = g_array_new(FALSE, TRUE, sizeof(FakeExchange));

@@ -28,9 +28,9 @@
 TRACER_EVENT(subject, conflict, TRACER_INFO, TRACER_U64(number))
 TRACER_EVENT(subject, late, TRACER_INFO, TRACER_U64(number))
 TRACER_EVENT(subject, empty, TRACER_INFO)
-TRACER_EVENT(subject, scalars, TRACER_INFO, TRACER_U8(a), TRACER_U16(b), TRACER_U32(c), TRACER_U64(d),
-	     TRACER_I8(e), TRACER_I16(f), TRACER_I32(g), TRACER_I64(h), TRACER_F32(i), TRACER_F64(j),
-	     TRACER_BOOL(k), TRACER_HEX64(l), TRACER_PTR(m))
+TRACER_EVENT(subject, scalars, TRACER_INFO, TRACER_U8(a), TRACER_U16(b), TRACER_U32(c),
+	     TRACER_U64(d), TRACER_I8(e), TRACER_I16(f), TRACER_I32(g), TRACER_I64(h),
+	     TRACER_F32(i), TRACER_F64(j), TRACER_BOOL(k), TRACER_HEX64(l), TRACER_PTR(m))
 TRACER_EVENT(subject, text, TRACER_INFO, TRACER_U8(before), TRACER_STR(s), TRACER_U8(between),
 	     TRACER_STR(t), TRACER_U8(after))
 TRACER_EVENT(subject, blob, TRACER_INFO, TRACER_BYTES(blob), TRACER_U16(after))
@@ -55,16 +55,17 @@ static int count_fds(void)
 
 static void values(void)
 {
-	static const uint16_t small[3] = { 1, 2, 3 };
-	static const uint32_t large[5] = { 10, 20, 30, 40, 50 };
-	static const int32_t some[2] = { -1, 7 };
+	static const uint16_t small[3] = {1, 2, 3};
+	static const uint32_t large[5] = {10, 20, 30, 40, 50};
+	static const int32_t some[2] = {-1, 7};
 	static char long_text[5000], blob[300];
 
 	memset(long_text, 'x', sizeof(long_text) - 1);
 	for (size_t i = 0; i < sizeof(blob); i++)
 		blob[i] = (char)i;
 	trace_subject_empty();
-	trace_subject_scalars(1, 2, 3, 4, -1, -2, -3, -4, 1.5f, -2.5, true, 0xabcdef, (void *)0x1234);
+	trace_subject_scalars(1, 2, 3, 4, -1, -2, -3, -4, 1.5f, -2.5, true, 0xabcdef,
+			      (void *)0x1234);
 	trace_subject_text(1, "short", 2, NULL, 3);
 	trace_subject_text(1, long_text, 2, "", 3);
 	trace_subject_text(1, long_text, 2, long_text + 4000, 3);
@@ -92,8 +93,8 @@ static void *emitter(void *data)
 
 static void ticks(int hz)
 {
-	struct itimerval t = { { 0, hz ? 1000000 / hz : 0 }, { 0, hz ? 1000000 / hz : 0 } };
-	struct sigaction a = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
+	struct itimerval t = {{0, hz ? 1000000 / hz : 0}, {0, hz ? 1000000 / hz : 0}};
+	struct sigaction a = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
 
 	sigaction(SIGALRM, &a, NULL);
 	setitimer(ITIMER_REAL, &t, NULL);
@@ -103,10 +104,11 @@ static void ticks(int hz)
 static void small_stack(void)
 {
 	size_t size = ((size_t)sysconf(_SC_MINSIGSTKSZ) + 3072 + 4095) & ~(size_t)4095;
-	char *p = mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *p =
+	    mmap(NULL, size + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	size_t use = (size_t)sysconf(_SC_MINSIGSTKSZ) + 3072;
-	struct sigaction a = { .sa_handler = on_tick, .sa_flags = SA_ONSTACK };
-	stack_t s = { .ss_sp = p + 4096, .ss_size = use };
+	struct sigaction a = {.sa_handler = on_tick, .sa_flags = SA_ONSTACK};
+	stack_t s = {.ss_sp = p + 4096, .ss_size = use};
 
 	if (p == MAP_FAILED || mprotect(p, 4096, PROT_NONE) < 0 || sigaltstack(&s, NULL) < 0)
 		err(1, "altstack");
@@ -145,16 +147,16 @@ static void pin(int cpu)
 static void refuse_vfork(void)
 {
 	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 #ifdef SYS_vfork
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_vfork, 0, 1),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_vfork, 0, 1),
 #else
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 1),
 #endif
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EAGAIN),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
@@ -197,8 +199,8 @@ static void unwanted(void)
 			unsigned long from, to;
 			char rights[5];
 
-			if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 || to - from != 20480 ||
-			    strcmp(rights, "r--s"))
+			if (sscanf(line, "%lx-%lx %4s", &from, &to, rights) != 3 ||
+			    to - from != 20480 || strcmp(rights, "r--s"))
 				errx(1, "control page: %s", line);
 			pages++;
 		}
@@ -211,12 +213,27 @@ static void unwanted(void)
 		tasks += e->d_name[0] != '.';
 	closedir(d);
 	if (pages != 1 || tasks != 1 || count_fds() != n_fds_at_start)
-		errx(1, "%d control pages, %d threads, %d descriptors (%d)", pages, tasks, count_fds(),
-		     n_fds_at_start);
+		errx(1, "%d control pages, %d threads, %d descriptors (%d)", pages, tasks,
+		     count_fds(), n_fds_at_start);
 }
 
-/* Closes every descriptor and opens others under their numbers, while the main thread is in the middle of
- * an exchange with the daemon; none of the new ones may be closed by it. */
+/* Records while the main thread is in the middle of an exchange with the daemon, and says when it
+ * is done. */
+static void *skipper(void *data)
+{
+	char c = 'w';
+
+	if (read(0, &c, 1) != 1)
+		exit(3);
+	emitter(data);
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
+	return NULL;
+}
+
+/* Closes every descriptor and opens others under their numbers, while the main thread is in the
+ * middle of an exchange with the daemon; none of the new ones may be closed by it. */
 static void *reopener(void *data)
 {
 	char c;
@@ -230,6 +247,9 @@ static void *reopener(void *data)
 		if (open("/dev/null", O_RDWR) != fd)
 			errx(1, "open");
 	n_fds_at_start = count_fds();
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
 	return NULL;
 }
 
@@ -284,8 +304,9 @@ static char **run(char **a)
 				pthread_join(t[i], NULL);
 			a += 2;
 		} else if (!strcmp(c, "fork") || !strcmp(c, "clone")) {
-			pid_t pid = *c == 'f' ? fork() :
-						(pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+			pid_t pid = *c == 'f'
+					? fork()
+					: (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
 
 			if (pid < 0)
 				err(1, "fork");
@@ -324,7 +345,8 @@ static char **run(char **a)
 			if (vfork() != -1 || errno != EAGAIN)
 				_exit(9);
 		} else if (!strcmp(c, "spawn")) {
-			char *argv[] = { (char *)"/proc/self/exe", (char *)"emit", (char *)"2", NULL };
+			char *argv[] = {(char *)"/proc/self/exe", (char *)"emit", (char *)"2",
+					NULL};
 			extern char **environ;
 			pid_t pid;
 
@@ -371,8 +393,16 @@ static char **run(char **a)
 			pthread_create(&t, NULL, reopener, NULL);
 			trace_subject_number(counter++);
 			pthread_join(t, NULL);
+		} else if (!strcmp(c, "emit-during")) {
+			uint64_t n = strtoull(*a++, NULL, 0);
+			pthread_t t;
+
+			pthread_create(&t, NULL, skipper, &n);
+			trace_subject_number(counter++);
+			pthread_join(t, NULL);
 		} else if (!strcmp(c, "exec")) {
-			char *argv[] = { (char *)"/proc/self/exe", (char *)"emit", (char *)"2", NULL };
+			char *argv[] = {(char *)"/proc/self/exe", (char *)"emit", (char *)"2",
+					NULL};
 
 			execv(argv[0], argv);
 			err(1, "exec");
@@ -381,7 +411,7 @@ static char **run(char **a)
 				close(fd);
 			n_fds_at_start = count_fds();
 		} else if (!strcmp(c, "fullfds")) {
-			struct rlimit r = { 32, 32 };
+			struct rlimit r = {32, 32};
 
 			setrlimit(RLIMIT_NOFILE, &r);
 			while (open("/dev/null", O_RDWR) >= 0)

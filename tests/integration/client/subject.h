@@ -20,5 +20,6 @@ char *subject_end(Subject *s, int status);
 /* start, then end with 0 */
 void subject_run(const char *directory, ...) G_GNUC_NULL_TERMINATED;
 
-/* How many records of this event there are (NULL: any), and whether each came from this process (0: any). */
+/* How many records of this event there are (NULL: any), and whether each came from this process (0:
+ * any). */
 u32 count_records(Fake *f, u32 slot, const char *event, pid_t pid);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching and detaching: sessions that come and go, daemons that are late, wrong, dead or absent. */
+/* Attaching and detaching: sessions that come and go, daemons that are late, wrong, dead or absent.
+ */
 #include "subject.h"
 
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #define ALL ((uid_t)-1)
 
@@ -29,8 +32,8 @@ static void eager(void)
 	FakeExchange e;
 
 	fake_start(f, 3, "subject:*", ALL);
-	s = subject_start(fake_directory(f), "wait", "enabled", "emit", "50", "emit-other", "nofds", "wait",
-			  NULL);
+	s = subject_start(fake_directory(f), "wait", "enabled", "emit", "50", "emit-other", "nofds",
+			  "wait", NULL);
 	subject_waits(&s);
 	/* before anything was recorded */
 	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
@@ -53,8 +56,9 @@ static void eager(void)
 static void lazy(void)
 {
 	Fake *f = fake_new();
-	Subject s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
-				  "wait", "emit", "5", "wait", "emit", "5", "nofds", "wait", NULL);
+	Subject s =
+	    subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", "wait", "emit", "5", "nofds", "wait", NULL);
 
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
@@ -190,7 +194,8 @@ static void conflict(void)
 	a = fake_records(f, 0, ALL);
 	g_assert_cmpint(a->len, ==, 1);
 	r = a->pdata[0];
-	g_assert_cmpint(r->size == 8 ? u64_at(r, 0) == 7 : r->size == 5 && !strcmp((char *)r->fields, "text"),
+	g_assert_cmpint(r->size == 8 ? u64_at(r, 0) == 7
+				     : r->size == 5 && !strcmp((char *)r->fields, "text"),
 			==, 1);
 	fake_free(f);
 }
@@ -228,8 +233,8 @@ static void failing(gconstpointer data)
 	Subject s;
 
 	fake_behave(f, b);
-	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10", "nofds",
-			  "wait", "emit", "10", "nofds", "wait", NULL);
+	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10",
+			  "nofds", "wait", "emit", "10", "nofds", "wait", NULL);
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
 	subject_go(&s);
@@ -276,6 +281,43 @@ static void bounded(void)
 	fake_free(f);
 }
 
+/* A daemon that does not even accept: the queue of its socket is full, and connect() would wait. */
+static void queue_full(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *path = g_build_filename(fake_directory(f), "producer.sock", NULL),
+			*out = NULL;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int listener, waiting[2];
+	long first, second;
+	Subject s;
+
+	g_strlcpy(a.sun_path, path, sizeof(a.sun_path));
+	fake_die(f);
+	unlink(path);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	g_assert_no_errno(bind(listener, (struct sockaddr *)&a, sizeof(a)));
+	g_assert_no_errno(listen(listener, 0));
+	for (u32 i = 0; i < 2; i++) {
+		waiting[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (connect(waiting[i], (struct sockaddr *)&a, sizeof(a)) < 0)
+			g_assert_cmpint(errno, ==, EAGAIN);
+	}
+	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", "nofds", NULL);
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
+	g_assert_cmpint(first, >=, 195);
+	g_assert_cmpint(first, <, 400);
+	g_assert_cmpint(second, <, 100);
+	for (u32 i = 0; i < 2; i++)
+		close(waiting[i]);
+	close(listener);
+	fake_free(f);
+}
+
 /* What ran before goes on while the new exchange fails. */
 static void keeps_old(void)
 {
@@ -283,8 +325,8 @@ static void keeps_old(void)
 	Subject s;
 
 	fake_start(f, 0, "subject:number", ALL);
-	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5", "wait",
-			  "emit", "5", NULL);
+	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", NULL);
 	subject_waits(&s);
 	fake_behave(f, FAKE_REFUSES);
 	fake_start(f, 1, "subject:number", ALL);
@@ -311,7 +353,8 @@ static void keeps_old(void)
 
 static void no_daemon(void)
 {
-	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL), *path = g_build_filename(d, "control", NULL);
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*path = g_build_filename(d, "control", NULL);
 	g_autofree char *out = NULL;
 	Subject s;
 
@@ -336,12 +379,12 @@ static void bad_page(void)
 		mode_t mode;
 		uid_t owner;
 	} cases[] = {
-		{ 0, 'X', 0644, 0 },		      /* magic */
-		{ 8, ABI_MAJOR + 1, 0644, 0 },	      /* major */
-		{ 13, 1, 0644, 0 },		      /* size */
-		{ -1, 0, 0644, 0 },		      /* shorter */
-		{ 1000, 0, 0666, 0 },		      /* anybody's */
-		{ 1000, 0, 0644, 4242 },	      /* somebody else's */
+	    {0, 'X', 0644, 0},           /* magic */
+	    {8, ABI_MAJOR + 1, 0644, 0}, /* major */
+	    {13, 1, 0644, 0},            /* size */
+	    {-1, 0, 0644, 0},            /* shorter */
+	    {1000, 0, 0666, 0},          /* anybody's */
+	    {1000, 0, 0644, 4242},       /* somebody else's */
 	};
 
 	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -374,7 +417,8 @@ static void bad_page(void)
 static void link_page(void)
 {
 	Fake *f = fake_new();
-	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL), *link = g_build_filename(d, "control", NULL);
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*link = g_build_filename(d, "control", NULL);
 	g_autofree char *target = g_build_filename(fake_directory(f), "control", NULL);
 
 	fake_start(f, 0, "subject:*", ALL);
@@ -423,8 +467,8 @@ static void snapshot(void)
 static void churn(void)
 {
 	Fake *f = fake_new();
-	Subject s = subject_start(fake_directory(f), "ticks", "5000", "threads", "4", "3000000", "ticks", "0",
-				  "nofds", "wait", NULL);
+	Subject s = subject_start(fake_directory(f), "ticks", "5000", "threads", "4", "3000000",
+				  "ticks", "0", "nofds", "wait", NULL);
 	u32 n;
 
 	for (u32 i = 0; i < 60; i++) {
@@ -464,6 +508,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/client/daemon/unsealed", GINT_TO_POINTER(FAKE_UNSEALED), failing);
 	g_test_add_data_func("/client/daemon/wrong-size", GINT_TO_POINTER(FAKE_BIG), failing);
 	g_test_add_func("/client/daemon/bounded", bounded);
+	g_test_add_func("/client/daemon/queue-full", queue_full);
 	g_test_add_func("/client/daemon/keeps-old", keeps_old);
 	g_test_add_func("/client/page/none", no_daemon);
 	g_test_add_func("/client/page/bad", bad_page);

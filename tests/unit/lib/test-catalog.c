@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The classes of a process: each once, under one number, in bytes that the daemon's decoder takes. */
+/* The classes of a process: each once, under one number, in bytes that the daemon's decoder takes.
+ */
 #include "lib/catalog.h"
 
 #include "lib/class.h"
@@ -8,15 +9,16 @@
 #include <sys/wait.h>
 
 static const struct tracer_field two[] = {
-	{ "a", TRACER_TYPE_U32, TRACER_SHAPE_ONE, 0 },
-	{ "b", TRACER_TYPE_U16, TRACER_SHAPE_FIXED, 7 },
-	{ NULL, 0, 0, 0 },
+    {"a", TRACER_TYPE_U32, TRACER_SHAPE_ONE, 0},
+    {"b", TRACER_TYPE_U16, TRACER_SHAPE_FIXED, 7},
+    {NULL, 0, 0, 0},
 };
-static const struct tracer_field none[] = { { NULL, 0, 0, 0 } };
+static const struct tracer_field none[] = {{NULL, 0, 0, 0}};
 
 static u32 add(const char *provider, const char *name, u8 level, const struct tracer_field *fields)
 {
-	struct tracer_event e = { .provider = provider, .name = name, .level = level, .fields = fields };
+	struct tracer_event e = {
+	    .provider = provider, .name = name, .level = level, .fields = fields};
 	struct tracer_state *state = NULL;
 
 	g_assert_cmpint(catalog_add(&e, &state), ==, 0);
@@ -54,7 +56,7 @@ static void once(void)
 static void too_long(void)
 {
 	g_autofree char *name = g_strnfill(20000, 'x');
-	struct tracer_event e = { .provider = "p", .name = name, .fields = none };
+	struct tracer_event e = {.provider = "p", .name = name, .fields = none};
 	struct tracer_state *state;
 
 	g_assert_cmpint(catalog_add(&e, &state), ==, -E2BIG);
@@ -73,7 +75,8 @@ static gpointer adder(gpointer data)
 	return NULL;
 }
 
-/* Threads that add the same agree on the numbers; and a child that is forked meanwhile is not stuck. */
+/* Threads that add the same agree on the numbers; and a child that is forked meanwhile is not
+ * stuck. */
 static void together(void)
 {
 	static u32 numbers[3][2000];
@@ -112,7 +115,7 @@ static void together(void)
 
 static void full(void)
 {
-	struct tracer_event e = { .provider = "p", .name = "one_more", .fields = none };
+	struct tracer_event e = {.provider = "p", .name = "one_more", .fields = none};
 	struct tracer_state *state;
 
 	for (u32 i = 0; catalog_count() < WIRE_MAX_CLASSES; i++) {

@@ -21,7 +21,7 @@ static void add(Encoded *e, const void *p, size_t n)
 
 static void begin(Encoded *e, u8 level, u8 n_fields, const char *provider, const char *name)
 {
-	u8 head[4] = { 0, 0, level, n_fields };
+	u8 head[4] = {0, 0, level, n_fields};
 
 	e->n = 0;
 	add(e, head, 4);
@@ -31,7 +31,7 @@ static void begin(Encoded *e, u8 level, u8 n_fields, const char *provider, const
 
 static void field(Encoded *e, u8 type, u8 shape, u16 count, const char *name)
 {
-	u8 head[4] = { type, shape, (u8)count, (u8)(count >> 8) };
+	u8 head[4] = {type, shape, (u8)count, (u8)(count >> 8)};
 
 	add(e, head, 4);
 	add(e, name, strlen(name) + 1);
@@ -100,14 +100,14 @@ static void equality(void)
 		u16 count;
 		const char *field;
 	} cases[] = {
-		{ 6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f" },
-		{ 7, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f" },
-		{ 6, "q", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f" },
-		{ 6, "p", "m", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f" },
-		{ 6, "p", "n", TRACER_TYPE_I8, TRACER_SHAPE_FIXED, 2, "f" },
-		{ 6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 3, "f" },
-		{ 6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_VAR, 0, "f" },
-		{ 6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "g" },
+	    {6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f"},
+	    {7, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f"},
+	    {6, "q", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f"},
+	    {6, "p", "m", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "f"},
+	    {6, "p", "n", TRACER_TYPE_I8, TRACER_SHAPE_FIXED, 2, "f"},
+	    {6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 3, "f"},
+	    {6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_VAR, 0, "f"},
+	    {6, "p", "n", TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 2, "g"},
 	};
 	struct event_class *c[G_N_ELEMENTS(cases)];
 
@@ -127,8 +127,10 @@ static void equality(void)
 
 static void names(void)
 {
-	static const char *const bad[] = { "", "1a", "a b", "a:b", "a\n", "\xc3\xa9", "a\"", "a/b", "*" };
-	g_autofree char *longest = g_strnfill(CLASS_MAX_NAME, 'n'), *longer = g_strnfill(CLASS_MAX_NAME + 1, 'n');
+	static const char *const bad[] = {"",         "1a",  "a b", "a:b", "a\n",
+					  "\xc3\xa9", "a\"", "a/b", "*"};
+	g_autofree char *longest = g_strnfill(CLASS_MAX_NAME, 'n'),
+			*longer = g_strnfill(CLASS_MAX_NAME + 1, 'n');
 	Encoded e;
 
 	for (u32 i = 0; i < G_N_ELEMENTS(bad); i++) {
@@ -166,21 +168,21 @@ static void numbers(void)
 		u16 count;
 		bool good;
 	} cases[] = {
-		{ 0, TRACER_SHAPE_ONE, 0, false },
-		{ 16, TRACER_SHAPE_ONE, 0, false },
-		{ 255, TRACER_SHAPE_VAR, 0, false },
-		{ TRACER_TYPE_U8, 3, 0, false },
-		{ TRACER_TYPE_U8, TRACER_SHAPE_ONE, 1, false },
-		{ TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 0, false },
-		{ TRACER_TYPE_U8, TRACER_SHAPE_VAR, 1, false },
-		{ TRACER_TYPE_STR, TRACER_SHAPE_ONE, 0, true },
-		{ TRACER_TYPE_STR, TRACER_SHAPE_FIXED, 2, false },
-		{ TRACER_TYPE_STR, TRACER_SHAPE_VAR, 0, false },
-		{ TRACER_TYPE_BYTE, TRACER_SHAPE_ONE, 0, false },
-		{ TRACER_TYPE_BYTE, TRACER_SHAPE_FIXED, 16, true },
-		{ TRACER_TYPE_BYTE, TRACER_SHAPE_VAR, 0, true },
-		{ TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 8191, true },
-		{ TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 8192, false }, /* larger than a record */
+	    {0, TRACER_SHAPE_ONE, 0, false},
+	    {16, TRACER_SHAPE_ONE, 0, false},
+	    {255, TRACER_SHAPE_VAR, 0, false},
+	    {TRACER_TYPE_U8, 3, 0, false},
+	    {TRACER_TYPE_U8, TRACER_SHAPE_ONE, 1, false},
+	    {TRACER_TYPE_U8, TRACER_SHAPE_FIXED, 0, false},
+	    {TRACER_TYPE_U8, TRACER_SHAPE_VAR, 1, false},
+	    {TRACER_TYPE_STR, TRACER_SHAPE_ONE, 0, true},
+	    {TRACER_TYPE_STR, TRACER_SHAPE_FIXED, 2, false},
+	    {TRACER_TYPE_STR, TRACER_SHAPE_VAR, 0, false},
+	    {TRACER_TYPE_BYTE, TRACER_SHAPE_ONE, 0, false},
+	    {TRACER_TYPE_BYTE, TRACER_SHAPE_FIXED, 16, true},
+	    {TRACER_TYPE_BYTE, TRACER_SHAPE_VAR, 0, true},
+	    {TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 8191, true},
+	    {TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 8192, false}, /* larger than a record */
 	};
 	Encoded e;
 

@@ -7,8 +7,8 @@
 #include <glib.h>
 #include <sys/mman.h>
 
-/* Every length and alignment, at the very end of what is mapped: nothing may be read behind the terminator that
- * is not there. */
+/* Every length and alignment, at the very end of what is mapped: nothing may be read behind the
+ * terminator that is not there. */
 static void lengths(void)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -74,11 +74,12 @@ static gpointer change(gpointer data)
 	return NULL;
 }
 
-/* While somebody shortens it and takes that back: no NUL but the last byte, and '#' only at the end. */
+/* While somebody shortens it and takes that back: no NUL but the last byte, and '#' only at the
+ * end. */
 static void changing(void)
 {
 	for (u32 length = 1; length < 60; length += 3) {
-		Changing c = { .length = length };
+		Changing c = {.length = length};
 		GThread *t;
 
 		memset(c.text, 'x', length);

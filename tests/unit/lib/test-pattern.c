@@ -9,16 +9,33 @@ static void globs(void)
 		const char *pattern, *text;
 		bool matches;
 	} cases[] = {
-		{ "", "", true },	 { "", "a", false },	    { "a", "", false },
-		{ "*", "", true },	 { "*", "abc", true },	    { "**", "abc", true },
-		{ "?", "", false },	 { "?", "a", true },	    { "?", "ab", false },
-		{ "a*", "abc", true },	 { "a*", "ba", false },	    { "*c", "abc", true },
-		{ "*c", "abcd", false }, { "a*c", "abbbc", true },  { "a*c", "ac", true },
-		{ "a*c", "acb", false }, { "*b*", "abc", true },    { "*ab*ab*", "abab", true },
-		{ "*ab*ab", "abxabab", true },			    { "*aab", "aaaab", true },
-		{ "a?c", "abc", true },	 { "a?c", "ac", false },    { "[a]", "a", false },
-		{ "[a]", "[a]", true },	 { "a\\*", "a*", false },   { "*.service", "nginx.service", true },
-		{ "A", "a", false },
+	    {"", "", true},
+	    {"", "a", false},
+	    {"a", "", false},
+	    {"*", "", true},
+	    {"*", "abc", true},
+	    {"**", "abc", true},
+	    {"?", "", false},
+	    {"?", "a", true},
+	    {"?", "ab", false},
+	    {"a*", "abc", true},
+	    {"a*", "ba", false},
+	    {"*c", "abc", true},
+	    {"*c", "abcd", false},
+	    {"a*c", "abbbc", true},
+	    {"a*c", "ac", true},
+	    {"a*c", "acb", false},
+	    {"*b*", "abc", true},
+	    {"*ab*ab*", "abab", true},
+	    {"*ab*ab", "abxabab", true},
+	    {"*aab", "aaaab", true},
+	    {"a?c", "abc", true},
+	    {"a?c", "ac", false},
+	    {"[a]", "a", false},
+	    {"[a]", "[a]", true},
+	    {"a\\*", "a*", false},
+	    {"*.service", "nginx.service", true},
+	    {"A", "a", false},
 	};
 
 	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++)
@@ -100,8 +117,8 @@ static void levels(void)
 	g_assert_cmpstr(level_name(14), ==, "debug");
 	g_assert_null(level_name(15));
 	g_assert_null(level_name(-1));
-	for (const char *const *p = (const char *const[]){ "", "15", "-1", "06", "1x", " 1", "INFO", "infos",
-							    "100", NULL };
+	for (const char *const *p = (const char *const[]){"", "15", "-1", "06", "1x", " 1", "INFO",
+							  "infos", "100", NULL};
 	     *p; p++)
 		g_assert_cmpint(level_from_name(*p), ==, -EINVAL);
 }

@@ -21,10 +21,10 @@ static void fixed(void)
 		enum wire_type type;
 		u32 size;
 	} cases[] = {
-		{ WIRE_HELLO, 64 },
-		{ WIRE_END, 16 },
-		{ WIRE_DONE, 32 },
-		{ WIRE_ACCEPTED, 24 },
+	    {WIRE_HELLO, 64},
+	    {WIRE_END, 16},
+	    {WIRE_DONE, 32},
+	    {WIRE_ACCEPTED, 24},
 	};
 
 	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -57,7 +57,8 @@ static void header(void)
 	g_assert_cmpint(wire_check(message(WIRE_REFUSED + 1, 64), 64), ==, -EBADMSG);
 	g_assert_cmpint(wire_check(message(0xFFFF, 64), 64), ==, -EBADMSG);
 	g_assert_cmpint(wire_check(message(WIRE_CLASSES, WIRE_MAX), WIRE_MAX), ==, WIRE_CLASSES);
-	g_assert_cmpint(wire_check(message(WIRE_CLASSES, WIRE_MAX + 1), WIRE_MAX + 1), ==, -EBADMSG);
+	g_assert_cmpint(wire_check(message(WIRE_CLASSES, WIRE_MAX + 1), WIRE_MAX + 1), ==,
+			-EBADMSG);
 }
 
 static void counts(void)
@@ -108,8 +109,9 @@ static struct wire_session *session(u32 n_classes)
 	struct wire_session *m = message(WIRE_SESSION, length);
 	struct geometry g;
 
-	g_assert_cmpint(geometry_plan(&g, 4 << 20, 16, 2, 4, ABI_POLICY_DISCARD, ABI_CONTEXT_VPID, NULL),
-			==, 0);
+	g_assert_cmpint(
+	    geometry_plan(&g, 4 << 20, 16, 2, 4, ABI_POLICY_DISCARD, ABI_CONTEXT_VPID, NULL), ==,
+	    0);
 	m->slot = 7;
 	m->generation = 9;
 	m->ring_shift = g.ring_shift;
@@ -184,7 +186,8 @@ static void noise(void)
 		for (u32 k = 0; k < n; k++)
 			p[k] = (u8)g_test_rand_int();
 		if (n >= 16) {
-			struct wire_header h = wire_header((enum wire_type)g_test_rand_int_range(0, 10), n);
+			struct wire_header h =
+			    wire_header((enum wire_type)g_test_rand_int_range(0, 10), n);
 
 			memcpy(p, &h, sizeof(h));
 		}
