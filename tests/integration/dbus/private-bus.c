@@ -157,7 +157,7 @@ void private_bus_free(PrivateBus *b)
 	char *path;
 
 	b->service = bus_free(b->service);
-	b->manager = fake_manager_free(b->manager);
+	b->manager = manager_free(b->manager);
 	private_bus_stop(b);
 	sd_event_unref(b->event);
 	path = g_build_filename(b->directory, "bus", NULL);

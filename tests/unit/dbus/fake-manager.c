@@ -106,8 +106,10 @@ static void running_clear(Running *r)
 	free(r->path);
 }
 
-Manager *fake_manager_free(Manager *m)
+Manager *manager_free(Manager *m)
 {
+	if (!m)
+		return NULL;
 	while (m->sessions) {
 		Session *s = m->sessions;
 

@@ -5,7 +5,6 @@
 #include "daemon/manager.h"
 
 Manager *fake_manager_new(void);
-Manager *fake_manager_free(Manager *m);
 
 /* Adds a session past the bus (as a configuration file would), told to the observer. */
 Session *fake_session_add(Manager *m, const char *name);

@@ -4,13 +4,13 @@
 #include <stdarg.h>
 #include <sys/socket.h>
 
-Peer *peer_new(void)
+Peer *peer_new_with(sd_event *event, Manager *m)
 {
 	Peer *p = g_new0(Peer, 1);
 	sd_id128_t id;
 	int fds[2];
 
-	g_assert_cmpint(sd_event_new(&p->event), >=, 0);
+	p->event = event;
 	g_assert_cmpint(sd_id128_randomize(&id), >=, 0);
 	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), >=, 0);
 	g_assert_cmpint(sd_bus_new(&p->server), >=, 0);
@@ -18,7 +18,7 @@ Peer *peer_new(void)
 	g_assert_cmpint(sd_bus_set_server(p->server, true, id), >=, 0);
 	g_assert_cmpint(sd_bus_new(&p->client), >=, 0);
 	g_assert_cmpint(sd_bus_set_fd(p->client, fds[1], fds[1]), >=, 0);
-	p->manager = fake_manager_new();
+	p->manager = m;
 	g_assert_cmpint(sd_bus_start(p->server), >=, 0);
 	g_assert_cmpint(bus_new_peer(&p->service, p->event, p->manager, p->server), >=, 0);
 	g_assert_cmpint(sd_bus_start(p->client), >=, 0);
@@ -29,7 +29,7 @@ Peer *peer_new(void)
 void peer_free(Peer *p)
 {
 	p->service = bus_free(p->service);
-	p->manager = fake_manager_free(p->manager);
+	p->manager = manager_free(p->manager);
 	sd_bus_detach_event(p->client);
 	sd_bus_close_unref(p->client);
 	sd_bus_close_unref(p->server);
@@ -112,15 +112,4 @@ void peer_call_fails(Peer *p, const char *path, const char *interface, const cha
 	if (part && !strstr(error.message, part))
 		g_error("'%s' does not say '%s'", error.message, part);
 	sd_bus_error_free(&error);
-}
-
-void fixture_set_up(Fixture *f, const void *unused)
-{
-	f->p = peer_new();
-}
-
-void fixture_tear_down(Fixture *f, const void *unused)
-{
-	peer_settle(f->p);
-	peer_free(f->p);
 }

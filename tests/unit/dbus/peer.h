@@ -15,6 +15,8 @@ typedef struct {
 } Peer;
 
 Peer *peer_new(void);
+/* With a manager of any kind; takes both over. */
+Peer *peer_new_with(sd_event *event, Manager *m);
 void peer_free(Peer *p);
 
 /* Lets everything happen that can happen without waiting. */
