@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-/* Rings without a living program that one session keeps for the next snapshot; the oldest go first. */
+/* Rings without a living program that one session keeps of each user for the next snapshot; the oldest go first. */
 #define SESSION_MAX_IDLE 8
 
 static void label_sanitize(char *label)
@@ -44,14 +44,15 @@ static void session_label(const Session *s, const OwnerKey *key, const Producer 
 	}
 }
 
-void session_drop_idle(Session *s, u32 keep)
+void session_drop_idle(Session *s, uid_t uid, u32 keep)
 {
-	for (;;) {
+	/* a snapshot that has not begun is about to want them */
+	while (s->n_waiting == 0) {
 		Owner *oldest = NULL;
 		u32 n = 0;
 
 		for (Owner *o = s->owners; o; o = o->next) {
-			if (o->n_attachments)
+			if (o->n_attachments || o->charged_uid != uid)
 				continue;
 			n++;
 			if (!oldest || o->idle_since < oldest->idle_since)
@@ -85,13 +86,13 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 			return 0;
 		}
 	}
-	session_drop_idle(s, SESSION_MAX_IDLE);
+	session_drop_idle(s, p->peer.uid, SESSION_MAX_IDLE);
 	session_label(s, &key, p, label, sizeof(label));
 	r = owner_new(&o, s->ground, s, s->config->name, &key, label, p->peer.uid, &s->geometry,
 		      s->slot, s->generation, f);
 	if (r < 0) {
-		/* the living before the dead */
-		session_drop_idle(s, 0);
+		/* the living before the dead, of this user: nobody else pays for it */
+		session_drop_idle(s, p->peer.uid, 0);
 		r = owner_new(&o, s->ground, s, s->config->name, &key, label, p->peer.uid,
 			      &s->geometry, s->slot, s->generation, f);
 		if (r < 0)

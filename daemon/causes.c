@@ -62,6 +62,8 @@ static void reason_who(const Producer *p, char *ret, size_t size)
 		(void)snprintf(ret, size, "%d %s", (int)p->peer.pid, p->peer.command);
 }
 
+/* Any signal counts, SIGTERM too: the daemon cannot know which death was wanted, and a snapshot too many costs disk space that
+ * retention bounds. A service that is to be stopped without one handles SIGTERM and exits, as most do. */
 void manager_on_crash(Manager *m, const Producer *p, const Death *death)
 {
 	const Cause cause = { CAUSE_CRASH, p->peer.pid, p->peer.start_time, p->peer.unit };

@@ -51,6 +51,10 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 	for (Session *s = m->sessions; s; s = s->next)
 		for (Owner *o = s->owners; o; o = o->next)
 			locks_check(o, &m->roster);
+	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
+		next = roster_next(&m->roster, p);
+		(void)producer_check(p);
+	}
 	manager_check_clock(m);
 	account_sweep(m->ground.account, manager_now());
 	(void)sd_event_source_set_time_relative(source, MANAGER_TICK_USEC);

@@ -120,6 +120,8 @@ static Job *jobs_pop(Jobs *j)
 	if (!j->first)
 		j->last = &j->first;
 	j->n--;
+	if (b->session)
+		b->session->n_waiting--;
 	return b;
 }
 
@@ -236,6 +238,7 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	*j->last = b;
 	j->last = &b->next;
 	j->n++;
+	s->n_waiting++;
 	b = NULL;
 	if (j->begin)
 		(void)sd_event_source_set_enabled(j->begin, SD_EVENT_ONESHOT);

@@ -219,6 +219,23 @@ static int producer_on_death(sd_event_source *s, int fd, u32 revents, void *user
 	return 0;
 }
 
+bool producer_check(Producer *p)
+{
+	Death death = {};
+	u64 start_time;
+	char state;
+	int status;
+
+	if (p->peer.pidfd >= 0)
+		return false;
+	if (stat_fields(p->peer.pid, &state, &start_time, &status) == 0 &&
+	    start_time == p->peer.start_time && state != 'Z')
+		return false;
+	(void)death_from_stat(&p->peer, &death);
+	producer_die(p, &death);
+	return true;
+}
+
 int producer_new(Producer **ret, Ground *ground, sd_event *event, Peer *peer, u32 number,
 		 const u64 cookie[2], ProducerDied died, void *userdata, Failure *f)
 {

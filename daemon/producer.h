@@ -60,6 +60,8 @@ DEFINE_CLEANUP(Producer *, producer_free)
 
 /* The program's classes from now on; takes the array and the references in it. */
 void producer_set_classes(Producer *p, Class **classes, u32 n);
+/* For a kernel without pidfds, from a timer: finds out that the program is gone, and calls died. True if so. */
+bool producer_check(Producer *p);
 /* True if it is attached to a running session now. */
 bool producer_records(const Producer *p);
 u32 producer_n_active(const Producer *p);

@@ -20,6 +20,7 @@ struct Session {
 	bool planned;
 	Owner *owners;
 	u32 n_owners;
+	u32 n_waiting; /* snapshots that were asked for and have not begun (jobs.c) */
 
 	/* what is said of it; of rings that are gone, and of snapshots */
 	OwnerCounters past;
@@ -58,7 +59,7 @@ u32 session_n_producers(const Session *s);
 
 /* A CPU appeared: its ring in every region. The first failure is returned, the rest goes on. */
 int session_add_ring(Session *s, u32 ring);
-/* Lets go of rings without a living program, oldest first, but for `keep` of them; and of one owner's. What they counted stays
- * in the session's sums. */
-void session_drop_idle(Session *s, u32 keep);
+/* Lets go of a user's rings without a living program, oldest first, but for `keep` of them; and of one owner's. What they
+ * counted stays in the session's sums. */
+void session_drop_idle(Session *s, uid_t uid, u32 keep);
 void session_drop_owner(Session *s, Owner *o);

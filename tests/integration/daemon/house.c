@@ -265,29 +265,34 @@ int program_end(Program *p)
 
 /* ---- traces ---- */
 
-char **trace_lines(const char *path)
+char *trace_text(const char *path)
 {
 	const char *argv[] = { "babeltrace2", path, NULL };
-	char *out = NULL, *err = NULL, **lines;
+	char *out = NULL, *err = NULL;
 	int status = 0;
 
 	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &err,
 				   &status, NULL));
 	if (status || strstr(err, "ERROR"))
 		g_error("babeltrace2 %s: %s", path, err);
-	lines = g_strsplit(g_strchomp(out), "\n", -1);
-	g_free(out);
 	g_free(err);
-	return lines;
+	return g_strchomp(out);
 }
 
 u32 trace_count(const char *path, const char *text)
 {
-	char **lines = trace_lines(path);
+	char *all = trace_text(path);
 	u32 n = 0;
 
-	for (char **l = lines; *l; l++)
-		n += strstr(*l, text) != NULL;
-	g_strfreev(lines);
+	/* line by line: a sanitizer's strstr() measures all that is left, each time */
+	for (char *line = all; line;) {
+		char *end = strchr(line, '\n');
+
+		if (end)
+			*end++ = 0;
+		n += strstr(line, text) != NULL;
+		line = end;
+	}
+	g_free(all);
 	return n;
 }

@@ -56,7 +56,7 @@ void program_tell(Program *p, const char *line);
 /* Sends SIGKILL if it lives, and reaps it. */
 int program_end(Program *p);
 
-/* babeltrace2's lines about a snapshot; fails the test if it complains. */
-char **trace_lines(const char *path);
+/* What babeltrace2 prints of a snapshot; fails the test if it complains. */
+char *trace_text(const char *path);
 /* In the trace: how many lines hold the text. */
 u32 trace_count(const char *path, const char *text);
