@@ -9,7 +9,8 @@
 
 #include "lib/atomic.h"
 
-/* Positions that no ring reaches in a machine's life, and that arithmetic on positions has no room for. */
+/* Positions that no ring reaches in a machine's life, and that arithmetic on positions has no room
+ * for. */
 #define POSITION_LIMIT (1ull << 62)
 
 static bool is_discard(const struct geometry *g)
@@ -25,7 +26,8 @@ static u64 realtime_ns(void)
 	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
-/* The closest of a few pairs. A machine whose time of day is before the clock's zero (no battery) gets 0. */
+/* The closest of a few pairs. A machine whose time of day is before the clock's zero (no battery)
+ * gets 0. */
 static u64 realtime_offset(const struct record_clock *clock)
 {
 	u64 best = UINT64_MAX, offset = 0;
@@ -42,10 +44,10 @@ static u64 realtime_offset(const struct record_clock *clock)
 	return offset;
 }
 
-/* Makes every running sequence of every producer either see `hold` or be published (abi.h 6). Producers
- * register for the expedited form; a kernel without it has the slow one. Where neither is allowed
- * (nohz_full) nothing is lost but the certainty of the last few nanoseconds before the cut: what is
- * copied is still judged by the offset loaded after the copy. */
+/* Makes every running sequence of every producer either see `hold` or be published (abi.h 6).
+ * Producers register for the expedited form; a kernel without it has the slow one. Where neither is
+ * allowed (nohz_full) nothing is lost but the certainty of the last few nanoseconds before the cut:
+ * what is copied is still judged by the offset loaded after the copy. */
 static void fence(void)
 {
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0)
@@ -54,8 +56,9 @@ static void fence(void)
 
 /* ---- one ring ---- */
 
-/* Addresses for the whole ring cost nothing; pages come for what is copied alone. What the ring holds now is
- * populated before anybody is held off, because the page faults take longer than the copy. */
+/* Addresses for the whole ring cost nothing; pages come for what is copied alone. What the ring
+ * holds now is populated before anybody is held off, because the page faults take longer than the
+ * copy. */
 static int ring_prepare(CaptureRing *c, const struct reader *r)
 {
 	u64 used = MIN(load_relaxed_u64(&r->line->offset) & ~3ull, c->size);
@@ -93,8 +96,8 @@ static struct abi_sub peek(const struct reader *r, u64 position)
 	return h;
 }
 
-/* The oldest position that may still be whole, given where the writer stands. Under `discard` a writer enters
- * only what was consumed, so the sub-buffer that it stands before is whole too. */
+/* The oldest position that may still be whole, given where the writer stands. Under `discard` a
+ * writer enters only what was consumed, so the sub-buffer that it stands before is whole too. */
 static u64 oldest_whole(const CaptureRing *c, const struct reader *r, bool discard, u64 offset)
 {
 	u64 next = ALIGN_UP(offset, c->sub_size), consumed;
@@ -107,8 +110,8 @@ static u64 oldest_whole(const CaptureRing *c, const struct reader *r, bool disca
 	return MAX(consumed, next > c->size ? next - c->size : 0);
 }
 
-/* Where the copy has to begin for what is asked. The headers are hints: a lie makes the copy longer or shorter
- * for the liar's own ring, within its size. */
+/* Where the copy has to begin for what is asked. The headers are hints: a lie makes the copy longer
+ * or shorter for the liar's own ring, within its size. */
 static u64 wanted_from(const CaptureRing *c, const struct reader *r, u64 whole, u64 cut,
 		       const CaptureLimit *limit)
 {
@@ -157,8 +160,9 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 	c->first = wanted_from(c, r, c->oldest, cut, limit);
 	copy_range(c->copy, r, c->first, c->offset);
 
-	/* What was read from `oldest` on is whole if it still is the oldest now; else what has become the oldest
-	 * is looked at in turn. A writer gains on this only by lapping the ring within a few loads. */
+	/* What was read from `oldest` on is whole if it still is the oldest now; else what has
+	 * become the oldest is looked at in turn. A writer gains on this only by lapping the ring
+	 * within a few loads. */
 	for (int turn = 0;; turn++) {
 		u64 after, count, whole;
 
@@ -196,8 +200,8 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 
 /* ---- all of them ---- */
 
-/* Most recently written first: it has the least time before its writer comes round. `base` is when its
- * writer last entered a sub-buffer (a hint that a producer can fake for its own rings). */
+/* Most recently written first: it has the least time before its writer comes round. `base` is when
+ * its writer last entered a sub-buffer (a hint that a producer can fake for its own rings). */
 typedef struct {
 	CaptureRing *ring;
 	struct reader reader;
@@ -245,8 +249,9 @@ static void release_all(const CaptureSource *sources, size_t n)
 	}
 }
 
-/* While writers are held off this thread goes first, where the unit's LimitNICE= lets it: on a machine whose
- * programs take every CPU the copy would else wait for its turn several times. Returns what to go back to. */
+/* While writers are held off this thread goes first, where the unit's LimitNICE= lets it: on a
+ * machine whose programs take every CPU the copy would else wait for its turn several times.
+ * Returns what to go back to. */
 static int hurry(void)
 {
 	int before;
@@ -259,10 +264,10 @@ static int hurry(void)
 	return before;
 }
 
-int capture_take(Capture *ret, const CaptureSource *sources, size_t n, const struct record_clock *clock,
-		 const CaptureLimit *limit)
+int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
+		 const struct record_clock *clock, const CaptureLimit *limit)
 {
-	_cleanup_(capture_clear) Capture c = { 0 };
+	_cleanup_(capture_clear) Capture c = {0};
 	_cleanup_free_ Job *jobs = NULL;
 	u64 begun, now;
 	size_t total = 0;
@@ -288,7 +293,8 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n, const str
 			ring->ring = j;
 			ring->size = job->reader.size;
 			ring->sub_size = job->reader.sub_size;
-			/* a ring that nobody wrote yet gets addresses later, should it begin just now */
+			/* a ring that nobody wrote yet gets addresses later, should it begin just
+			 * now */
 			if (load_relaxed_u64(&job->reader.line->offset) == 0)
 				continue;
 			r = ring_prepare(ring, &job->reader);
@@ -335,7 +341,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n, const str
 	c.late = now - begun > ABI_HOLD_NS;
 
 	*ret = c;
-	c = (Capture){ 0 };
+	c = (Capture){0};
 	return 0;
 }
 
@@ -345,5 +351,5 @@ void capture_clear(Capture *c)
 		if (c->rings[i].copy)
 			(void)munmap(c->rings[i].copy, c->rings[i].allocated);
 	free(c->rings);
-	*c = (Capture){ 0 };
+	*c = (Capture){0};
 }

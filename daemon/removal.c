@@ -34,10 +34,10 @@ static void walk(Walk *w, int at, const char *name, int depth)
 		w->device = st.st_dev;
 	w->bytes += (u64)st.st_blocks * 512;
 	if (S_ISDIR(st.st_mode)) {
-		int fd = st.st_dev != w->device	 ? -EXDEV :
-			 depth == MAX_DEPTH	 ? -ELOOP :
-						   openat(at, name,
-							  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int fd = st.st_dev != w->device ? -EXDEV
+			 : depth == MAX_DEPTH
+			     ? -ELOOP
+			     : openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
 		if (!d) {
@@ -56,7 +56,7 @@ static void walk(Walk *w, int at, const char *name, int depth)
 
 int removal_run(int at_fd, const char *name, u64 *ret_bytes)
 {
-	Walk w = { .remove = true };
+	Walk w = {.remove = true};
 
 	walk(&w, at_fd, name, 0);
 	if (ret_bytes)
@@ -66,7 +66,7 @@ int removal_run(int at_fd, const char *name, u64 *ret_bytes)
 
 u64 removal_size(int at_fd, const char *name)
 {
-	Walk w = { .remove = false };
+	Walk w = {.remove = false};
 
 	walk(&w, at_fd, name, 0);
 	return w.bytes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A snapshot that has to go is first renamed to the name of a temporary one, then removed: whoever lists the
- * directory sees whole ones only, and what a crash of the daemon leaves half removed is swept next time. */
+/* A snapshot that has to go is first renamed to the name of a temporary one, then removed: whoever
+ * lists the directory sees whole ones only, and what a crash of the daemon leaves half removed is
+ * swept next time. */
 #include "daemon/retention.h"
 
 #include <dirent.h>
@@ -40,8 +41,8 @@ static bool is_snapshot(const char *s, size_t n)
 	if (n <= sizeof(form) - 1)
 		return false;
 	for (i = 0; i < sizeof(form) - 1; i++) {
-		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9' :
-				     s[i] != (form[i] == '\1' ? 'T' : form[i]))
+		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9'
+				   : s[i] != (form[i] == '\1' ? 'T' : form[i]))
 			return false;
 	}
 	for (; i < n; i++)
@@ -74,7 +75,7 @@ static bool is_busy(const char *temporary, const char *const *busy)
 /* When a snapshot was taken, by its name: seconds since the epoch. */
 static time_t taken_at(const char *name)
 {
-	struct tm tm = { 0 };
+	struct tm tm = {0};
 
 	if (sscanf(name, "%4d%2d%2dT%2d%2d%2d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday, &tm.tm_hour,
 		   &tm.tm_min, &tm.tm_sec) != 6)
@@ -90,9 +91,11 @@ static int compare_entries(const void *a, const void *b)
 }
 
 /* Reads the directory. With `sweep`, dead temporaries are removed on the way. */
-static int entries_read(Entries *ret, const char *directory, bool sweep, const char *const *busy, int *error)
+static int entries_read(Entries *ret, const char *directory, bool sweep, const char *const *busy,
+			int *error)
 {
-	_cleanup_(entries_clear) Entries e = { .fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) };
+	_cleanup_(entries_clear)
+	    Entries e = {.fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
 	int list;
 	DIR *d;
 
@@ -118,8 +121,8 @@ static int entries_read(Entries *ret, const char *directory, bool sweep, const c
 				*error = r;
 			continue;
 		}
-		if (!is_snapshot(name, strlen(name)) || fstatat(e.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !S_ISDIR(st.st_mode))
+		if (!is_snapshot(name, strlen(name)) ||
+		    fstatat(e.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISDIR(st.st_mode))
 			continue;
 
 		Entry *v = reallocarray(e.v, e.n + 1, sizeof(*v));
@@ -130,13 +133,13 @@ static int entries_read(Entries *ret, const char *directory, bool sweep, const c
 			closedir(d);
 			return -ENOMEM;
 		}
-		e.v[e.n++] = (Entry){ copy, removal_size(e.fd, name) };
+		e.v[e.n++] = (Entry){copy, removal_size(e.fd, name)};
 	}
 	closedir(d);
 	if (e.n > 0)
 		qsort(e.v, e.n, sizeof(*e.v), compare_entries);
 	*ret = e;
-	e = (Entries){ .fd = -1 };
+	e = (Entries){.fd = -1};
 	return 0;
 }
 
@@ -172,8 +175,8 @@ static int entry_remove(const Entries *e, const Entry *entry, RetentionResult *r
 int retention_apply(const char *directory, const SnapshotConfig *c, const char *const *busy,
 		    RetentionResult *ret)
 {
-	_cleanup_(entries_clear) Entries e = { .fd = -1 };
-	RetentionResult result = { 0 };
+	_cleanup_(entries_clear) Entries e = {.fd = -1};
+	RetentionResult result = {0};
 	time_t now = time(NULL);
 	u64 total = 0;
 	int error = 0;
@@ -189,7 +192,8 @@ int retention_apply(const char *directory, const SnapshotConfig *c, const char *
 	for (size_t i = 0; i + 1 < e.n; i++) {
 		u64 keep, free_bytes = available(e.fd, c, &keep);
 		time_t age = now - taken_at(e.v[i].name);
-		bool go = (c->max_count && e.n - i > c->max_count) || (c->max_size && total > c->max_size) ||
+		bool go = (c->max_count && e.n - i > c->max_count) ||
+			  (c->max_size && total > c->max_size) ||
 			  (c->max_age_ns && age > 0 && (u64)age > c->max_age_ns / NSEC_PER_SEC) ||
 			  free_bytes < keep;
 
@@ -207,7 +211,7 @@ int retention_apply(const char *directory, const SnapshotConfig *c, const char *
 
 bool retention_room(const char *directory, const SnapshotConfig *c, u64 bytes)
 {
-	_cleanup_(entries_clear) Entries e = { .fd = -1 };
+	_cleanup_(entries_clear) Entries e = {.fd = -1};
 	u64 keep, room;
 	int error = 0;
 

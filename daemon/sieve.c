@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Two kinds of wrong are told apart. A sub-buffer whose header does not say what it must (position, end) is
- * left out whole, since what lies in it may be of an older lap; where the chain of records breaks, the rest of
- * that sub-buffer is. A record that can be stepped over but is not what its class says (or has no class) is
- * left out alone. Everything else is kept, also what is older: the program that scribbled over its ring is
- * the very one whose last seconds are wanted. Each gap is counted, by the headers around it, and said in
- * the trace as discarded events and missing packet numbers.
+/* Two kinds of wrong are told apart. A sub-buffer whose header does not say what it must (position,
+ * end) is left out whole, since what lies in it may be of an older lap; where the chain of records
+ * breaks, the rest of that sub-buffer is. A record that can be stepped over but is not what its
+ * class says (or has no class) is left out alone. Everything else is kept, also what is older: the
+ * program that scribbled over its ring is the very one whose last seconds are wanted. Each gap is
+ * counted, by the headers around it, and said in the trace as discarded events and missing packet
+ * numbers.
  *
- * Time: a record stamped later than its neighbours allow is put back to the record before it. What is stamped
- * behind the cut, and is followed by nothing from before it, is what was recorded during the copy: that is
- * left out. If something from before the cut follows, the stamp was a lie. */
+ * Time: a record stamped later than its neighbours allow is put back to the record before it. What
+ * is stamped behind the cut, and is followed by nothing from before it, is what was recorded during
+ * the copy: that is left out. If something from before the cut follows, the stamp was a lie. */
 #include "daemon/sieve.h"
 
 #include "daemon/trace/packet.h"
@@ -22,26 +23,27 @@ typedef struct {
 	const SieveLimit *limit;
 	size_t allocated;
 
-	/* Time. A compact stamp counts from `decode`: the time of the record before it while that is
-	 * believed. Of records behind the cut only those that say their whole time move it: a writer
-	 * counts from them, and a lie among the others must not spoil what follows. */
-	u64 clock;     /* of the newest record that is believed */
+	/* Time. A compact stamp counts from `decode`: the time of the record before it while that
+	 * is believed. Of records behind the cut only those that say their whole time move it: a
+	 * writer counts from them, and a lie among the others must not spoil what follows. */
+	u64 clock; /* of the newest record that is believed */
 	u64 decode;
 	u64 last_kept; /* what a reader's clock shows at the end of the open piece */
 	u64 bound;     /* no record of the sub-buffer in hand is newer */
 
-	u64 first_count, expected; /* records before the first good header; before the position in hand */
-	u64 bad;		   /* unusable records behind the first good header, so far */
-	u64 lost;		   /* by the newest header */
+	u64 first_count,
+	    expected; /* records before the first good header; before the position in hand */
+	u64 bad;      /* unusable records behind the first good header, so far */
+	u64 lost;     /* by the newest header */
 	u64 lost_base;
 	bool started;
 
 	bool open; /* a piece is being filled */
-	u8 *to;	   /* where the next record goes: behind what is kept of this sub-buffer */
+	u8 *to;    /* where the next record goes: behind what is kept of this sub-buffer */
 
 	/* what is stamped behind the cut, at the end of what was walked */
 	bool beyond;
-	size_t beyond_piece;		  /* the piece it begins in, and that piece's state before it */
+	size_t beyond_piece; /* the piece it begins in, and that piece's state before it */
 	u32 beyond_size, beyond_records;
 	u64 beyond_kept, beyond_bad;
 } Walk;
@@ -70,12 +72,12 @@ static int piece_begin(Walk *w, u64 position, u64 begin)
 	if (s->n > 0)
 		subs = (position - s->pieces[s->n - 1].position) / w->ring->sub_size;
 	s->pieces[s->n++] = (Piece){
-		.records = w->to,
-		.begin = begin,
-		.end = begin,
-		.position = position,
-		.discarded = add(w->lost - w->lost_base, w->bad),
-		.gap = subs > 1 ? (u32)subs - 1 : 0,
+	    .records = w->to,
+	    .begin = begin,
+	    .end = begin,
+	    .position = position,
+	    .discarded = add(w->lost - w->lost_base, w->bad),
+	    .gap = subs > 1 ? (u32)subs - 1 : 0,
 	};
 	w->last_kept = begin;
 	w->open = true;
@@ -105,8 +107,8 @@ static void beyond_begin(Walk *w)
 	w->beyond_kept = w->beyond_bad = 0;
 }
 
-/* What was taken for newer than the cut turns out to be older: all of it gets the time of the last record that
- * was believed. */
+/* What was taken for newer than the cut turns out to be older: all of it gets the time of the last
+ * record that was believed. */
 static void beyond_clamp(Walk *w)
 {
 	Sieve *s = w->out;
@@ -133,7 +135,8 @@ static void beyond_clamp(Walk *w)
 	w->beyond = false;
 }
 
-/* Puts the time of the record at p right. False: it is behind the cut, until something else shows. */
+/* Puts the time of the record at p right. False: it is behind the cut, until something else shows.
+ */
 static bool record_time(Walk *w, struct record *r, u8 *p)
 {
 	if (r->time > w->limit->cut && w->bound == w->limit->cut) {
@@ -156,12 +159,13 @@ static bool record_time(Walk *w, struct record *r, u8 *p)
 
 /* ---- records ---- */
 
-static int record_keep(Walk *w, u64 position, const struct record *r, const u8 *p, u32 step, bool before)
+static int record_keep(Walk *w, u64 position, const struct record *r, const u8 *p, u32 step,
+		       bool before)
 {
 	Piece *piece;
 
-	/* A compact stamp says how far it is from the record before it, which may have been left out: then a new
-	 * packet says the whole time. */
+	/* A compact stamp says how far it is from the record before it, which may have been left
+	 * out: then a new packet says the whole time. */
 	if (!w->open || (before && !r->extended && r->time - w->last_kept >= COMPACT_SPAN)) {
 		int k = piece_begin(w, position, before ? r->time : w->clock);
 
@@ -182,7 +186,8 @@ static int record_keep(Walk *w, u64 position, const struct record *r, const u8 *
 	return 0;
 }
 
-/* Walks the records at [p, end) of the sub-buffer at `position`. *ret_whole: the chain ended where it must. */
+/* Walks the records at [p, end) of the sub-buffer at `position`. *ret_whole: the chain ended where
+ * it must. */
 static int sub_walk(Walk *w, u64 position, u8 *p, u8 *end, bool *ret_whole)
 {
 	u64 n = 0;
@@ -219,7 +224,8 @@ static int sub_walk(Walk *w, u64 position, u8 *p, u8 *end, bool *ret_whole)
 
 /* ---- sub-buffers ---- */
 
-/* The header of the sub-buffer at `position`, and where its content ends. False: it cannot be believed. */
+/* The header of the sub-buffer at `position`, and where its content ends. False: it cannot be
+ * believed. */
 static bool sub_header(const Walk *w, u64 position, struct abi_sub *ret, u64 *ret_end)
 {
 	const CaptureRing *ring = w->ring;
@@ -260,8 +266,8 @@ static void sub_enter(Walk *w, u64 position, const struct abi_sub *h, u64 total)
 	if (h->begin < w->clock)
 		w->out->clamped++;
 	w->clock = w->decode = MAX(w->clock, h->begin);
-	if (sub_header(w, position + w->ring->sub_size, &next, &next_end) && next.begin >= w->clock &&
-	    next.begin <= cut)
+	if (sub_header(w, position + w->ring->sub_size, &next, &next_end) &&
+	    next.begin >= w->clock && next.begin <= cut)
 		w->bound = next.begin;
 }
 
@@ -311,8 +317,8 @@ static void beyond_cut(Walk *w)
 	s->n = w->beyond_piece + (w->beyond_records > 0);
 }
 
-/* Packets follow one another without a gap in time where none is missing between them, so that what was lost
- * between two sub-buffers falls into the time of the first. */
+/* Packets follow one another without a gap in time where none is missing between them, so that what
+ * was lost between two sub-buffers falls into the time of the first. */
 static void pieces_finish(Walk *w)
 {
 	Sieve *s = w->out;
@@ -334,9 +340,10 @@ static void pieces_finish(Walk *w)
 		s->kept += s->pieces[i].n_records;
 }
 
-/* Every record that was ever written is one of: kept, trimmed, after the cut, overwritten, corrupt. The count
- * is the producers' word, held to what the positions allow and to what was seen. Where the oldest header cannot
- * be believed, what its sub-buffer held counts as overwritten, like all before it. */
+/* Every record that was ever written is one of: kept, trimmed, after the cut, overwritten, corrupt.
+ * The count is the producers' word, held to what the positions allow and to what was seen. Where
+ * the oldest header cannot be believed, what its sub-buffer held counts as overwritten, like all
+ * before it. */
 static void ring_account(Walk *w, u64 total)
 {
 	Sieve *s = w->out;
@@ -361,8 +368,8 @@ static void ring_account(Walk *w, u64 total)
 
 int sieve_ring(Sieve *ret, CaptureRing *ring, ClassTable *classes, const SieveLimit *limit)
 {
-	_cleanup_(sieve_clear) Sieve s = { .reach = 1 };
-	Walk w = { .out = &s, .ring = ring, .classes = classes, .limit = limit };
+	_cleanup_(sieve_clear) Sieve s = {.reach = 1};
+	Walk w = {.out = &s, .ring = ring, .classes = classes, .limit = limit};
 	/* a record takes 8 bytes at least */
 	u64 total = MIN(ring->count, ring->offset / ABI_RECORD_HEADER);
 	int r;
@@ -381,18 +388,19 @@ int sieve_ring(Sieve *ret, CaptureRing *ring, ClassTable *classes, const SieveLi
 		ring_account(&w, total);
 	}
 	if (ring->offset >= ring->size)
-		s.reach = ring->broken || ring->oldest >= ring->offset ?
-				  0 :
-				  MIN(1.0, (double)(ring->offset - ring->oldest) / (double)ring->size);
+		s.reach =
+		    ring->broken || ring->oldest >= ring->offset
+			? 0
+			: MIN(1.0, (double)(ring->offset - ring->oldest) / (double)ring->size);
 	*ret = s;
-	s = (Sieve){ 0 };
+	s = (Sieve){0};
 	return 0;
 }
 
 void sieve_clear(Sieve *s)
 {
 	free(s->pieces);
-	*s = (Sieve){ 0 };
+	*s = (Sieve){0};
 }
 
 /* ---- less of it ---- */

@@ -3,8 +3,8 @@
 
 typedef struct {
 	const struct event_class *class; /* borrowed; NULL: no such id */
-	u32 least;			 /* bytes of a body at least, contexts included */
-	bool variable;			 /* ... and it may be more */
+	u32 least;                       /* bytes of a body at least, contexts included */
+	bool variable;                   /* ... and it may be more */
 	bool used;
 } Entry;
 
@@ -43,7 +43,7 @@ static u32 type_size(u32 type)
 /* False: this class cannot be decoded by anybody. */
 static bool entry_fill(Entry *e, const struct event_class *class, u32 contexts_size)
 {
-	Entry new = { .class = class, .least = contexts_size };
+	Entry new = {.class = class, .least = contexts_size};
 
 	if (class->n_fields > CLASS_MAX_FIELDS)
 		return false;
@@ -81,7 +81,8 @@ int class_table_new(ClassTable **ret, const TraceClass *classes, size_t n, u32 c
 	t->entries = calloc(t->n, sizeof(*t->entries));
 	if (!t->entries)
 		return -ENOMEM;
-	t->contexts_size = (contexts & ABI_CONTEXT_VPID ? 4 : 0) + (contexts & ABI_CONTEXT_VTID ? 4 : 0);
+	t->contexts_size =
+	    (contexts & ABI_CONTEXT_VPID ? 4 : 0) + (contexts & ABI_CONTEXT_VTID ? 4 : 0);
 	for (size_t i = 0; i < n; i++)
 		if (classes[i].id <= ABI_ID_MAX)
 			(void)entry_fill(&t->entries[classes[i].id], classes[i].class,
@@ -163,7 +164,7 @@ int class_table_used(const ClassTable *t, TraceClass **ret, size_t *ret_n)
 	n = 0;
 	for (u32 id = 0; id < t->n; id++)
 		if (t->entries[id].used)
-			v[n++] = (TraceClass){ id, t->entries[id].class };
+			v[n++] = (TraceClass){id, t->entries[id].class};
 	*ret = v;
 	*ret_n = n;
 	return 0;

@@ -23,7 +23,7 @@ void environment_add(Environment *e, const char *key, const char *format, ...)
 		e->failed = true;
 		return;
 	}
-	e->v[e->n++] = (TraceEnvironment){ steal_ptr(k), steal_ptr(value) };
+	e->v[e->n++] = (TraceEnvironment){steal_ptr(k), steal_ptr(value)};
 }
 
 void environment_clear(Environment *e)
@@ -33,5 +33,5 @@ void environment_clear(Environment *e)
 		free((char *)e->v[i].value);
 	}
 	free(e->v);
-	*e = (Environment){ 0 };
+	*e = (Environment){0};
 }

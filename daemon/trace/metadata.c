@@ -8,13 +8,16 @@
 
 /* ---- strings of others ---- */
 
-/* The length of the well-formed UTF-8 sequence at p, 0 if it is none. Overlong forms and surrogates are none. */
+/* The length of the well-formed UTF-8 sequence at p, 0 if it is none. Overlong forms and surrogates
+ * are none. */
 static size_t utf8_length(const u8 *p)
 {
-	static const u32 least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	size_t n = p[0] < 0x80 ? 1 : p[0] >= 0xF0 && p[0] < 0xF5 ? 4 : p[0] >= 0xE0 && p[0] < 0xF0 ? 3 :
-									p[0] >= 0xC2 && p[0] < 0xE0 ? 2 :
-												      0;
+	static const u32 least[] = {0, 0, 0x80, 0x800, 0x10000};
+	size_t n = p[0] < 0x80                   ? 1
+		   : p[0] >= 0xF0 && p[0] < 0xF5 ? 4
+		   : p[0] >= 0xE0 && p[0] < 0xF0 ? 3
+		   : p[0] >= 0xC2 && p[0] < 0xE0 ? 2
+						 : 0;
 	u32 c = n > 1 ? p[0] & (0xFFu >> (n + 1)) : p[0];
 
 	for (size_t i = 1; i < n; i++) {
@@ -27,9 +30,9 @@ static size_t utf8_length(const u8 *p)
 	return n;
 }
 
-/* A TSDL string. Newlines and tabs survive; other control characters, C1 ones included, and what is no UTF-8
- * become visible text ("\x1B"): the metadata stays one that every reader parses, and whoever prints it to a
- * terminal does not hand the terminal to the one who wrote the reason. */
+/* A TSDL string. Newlines and tabs survive; other control characters, C1 ones included, and what is
+ * no UTF-8 become visible text ("\x1B"): the metadata stays one that every reader parses, and
+ * whoever prints it to a terminal does not hand the terminal to the one who wrote the reason. */
 static void put_string(FILE *f, const char *s)
 {
 	const u8 *p = (const u8 *)s;
@@ -79,25 +82,26 @@ static void put_uuid(FILE *f, const u8 *u)
 
 /* Everything in a record's body is packed: an alignment above 8 would make readers skip bytes. */
 static const char *const type_text[] = {
-	[TRACER_TYPE_U8] = "integer { size = 8; align = 8; signed = false; }",
-	[TRACER_TYPE_U16] = "integer { size = 16; align = 8; signed = false; }",
-	[TRACER_TYPE_U32] = "integer { size = 32; align = 8; signed = false; }",
-	[TRACER_TYPE_U64] = "integer { size = 64; align = 8; signed = false; }",
-	[TRACER_TYPE_I8] = "integer { size = 8; align = 8; signed = true; }",
-	[TRACER_TYPE_I16] = "integer { size = 16; align = 8; signed = true; }",
-	[TRACER_TYPE_I32] = "integer { size = 32; align = 8; signed = true; }",
-	[TRACER_TYPE_I64] = "integer { size = 64; align = 8; signed = true; }",
-	[TRACER_TYPE_F32] = "floating_point { exp_dig = 8; mant_dig = 24; align = 8; }",
-	[TRACER_TYPE_F64] = "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }",
-	[TRACER_TYPE_BOOL] = "integer { size = 8; align = 8; signed = false; }",
-	[TRACER_TYPE_HEX64] = "integer { size = 64; align = 8; signed = false; base = 16; }",
-	[TRACER_TYPE_PTR] = "integer { size = 64; align = 8; signed = false; base = 16; }",
-	[TRACER_TYPE_STR] = "string { encoding = UTF8; }",
-	[TRACER_TYPE_BYTE] = "integer { size = 8; align = 8; signed = false; base = 16; }",
+    [TRACER_TYPE_U8] = "integer { size = 8; align = 8; signed = false; }",
+    [TRACER_TYPE_U16] = "integer { size = 16; align = 8; signed = false; }",
+    [TRACER_TYPE_U32] = "integer { size = 32; align = 8; signed = false; }",
+    [TRACER_TYPE_U64] = "integer { size = 64; align = 8; signed = false; }",
+    [TRACER_TYPE_I8] = "integer { size = 8; align = 8; signed = true; }",
+    [TRACER_TYPE_I16] = "integer { size = 16; align = 8; signed = true; }",
+    [TRACER_TYPE_I32] = "integer { size = 32; align = 8; signed = true; }",
+    [TRACER_TYPE_I64] = "integer { size = 64; align = 8; signed = true; }",
+    [TRACER_TYPE_F32] = "floating_point { exp_dig = 8; mant_dig = 24; align = 8; }",
+    [TRACER_TYPE_F64] = "floating_point { exp_dig = 11; mant_dig = 53; align = 8; }",
+    [TRACER_TYPE_BOOL] = "integer { size = 8; align = 8; signed = false; }",
+    [TRACER_TYPE_HEX64] = "integer { size = 64; align = 8; signed = false; base = 16; }",
+    [TRACER_TYPE_PTR] = "integer { size = 64; align = 8; signed = false; base = 16; }",
+    [TRACER_TYPE_STR] = "string { encoding = UTF8; }",
+    [TRACER_TYPE_BYTE] = "integer { size = 8; align = 8; signed = false; base = 16; }",
 };
 
-/* Names that one class has used so far: a producer may declare a field twice, or one that is called like
- * another's length, and a struct with two fields of one name is refused by readers with the whole trace. */
+/* Names that one class has used so far: a producer may declare a field twice, or one that is called
+ * like another's length, and a struct with two fields of one name is refused by readers with the
+ * whole trace. */
 typedef struct {
 	char *v[2 * CLASS_MAX_FIELDS]; /* owned */
 	size_t n;
@@ -114,8 +118,8 @@ static const char *names_add(Names *names, const char *prefix, const char *name,
 {
 	for (u32 turn = 1;; turn++) {
 		_cleanup_free_ char *candidate = NULL;
-		int r = turn == 1 ? asprintf(&candidate, "%s%s%s", prefix, name, suffix) :
-				    asprintf(&candidate, "%s%s%s_%u", prefix, name, suffix, turn);
+		int r = turn == 1 ? asprintf(&candidate, "%s%s%s", prefix, name, suffix)
+				  : asprintf(&candidate, "%s%s%s_%u", prefix, name, suffix, turn);
 		bool taken = false;
 
 		if (r < 0) {
@@ -161,7 +165,7 @@ static int put_class(FILE *f, const TraceClass *c)
 {
 	const struct event_class *class = c->class;
 	_cleanup_free_ char *name = NULL;
-	Names names = { .n = 0 };
+	Names names = {.n = 0};
 	int r = 0;
 
 	if (asprintf(&name, "%s:%s", class->provider, class->name) < 0) {
@@ -170,8 +174,8 @@ static int put_class(FILE *f, const TraceClass *c)
 	}
 	fputs("\nevent {\n\tname = ", f);
 	put_string(f, name);
-	fprintf(f, ";\n\tid = %u;\n\tstream_id = 0;\n\tloglevel = %u;\n\tfields := struct {\n", c->id,
-		class->level);
+	fprintf(f, ";\n\tid = %u;\n\tstream_id = 0;\n\tloglevel = %u;\n\tfields := struct {\n",
+		c->id, class->level);
 	for (u32 i = 0; i < class->n_fields && r == 0; i++)
 		r = put_field(f, &class->fields[i], &names);
 	fputs("\t};\n};\n", f);
@@ -182,17 +186,17 @@ static int put_class(FILE *f, const TraceClass *c)
 /* ---- the rest of the text ---- */
 
 static const char text_head[] =
-	"/* CTF 1.8 */\n"
-	"\n"
-	"typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
-	"typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
-	"typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
-	"\n"
-	"trace {\n"
-	"\tmajor = 1;\n"
-	"\tminor = 8;\n"
-	"\tbyte_order = le;\n"
-	"\tuuid = ";
+    "/* CTF 1.8 */\n"
+    "\n"
+    "typealias integer { size = 8; align = 8; signed = false; } := uint8_t;\n"
+    "typealias integer { size = 32; align = 8; signed = false; } := uint32_t;\n"
+    "typealias integer { size = 64; align = 8; signed = false; } := uint64_t;\n"
+    "\n"
+    "trace {\n"
+    "\tmajor = 1;\n"
+    "\tminor = 8;\n"
+    "\tbyte_order = le;\n"
+    "\tuuid = ";
 
 static const char text_packet_header[] = ";\n"
 					 "\tpacket.header := struct {\n"
@@ -203,32 +207,37 @@ static const char text_packet_header[] = ";\n"
 					 "\t};\n"
 					 "};\n";
 
-/* Bytes 2 and 3 of a record are its length; they lie in the hole that `align = 32` leaves behind the id. */
+/* Bytes 2 and 3 of a record are its length; they lie in the hole that `align = 32` leaves behind
+ * the id. */
 static const char text_stream[] =
-	"\nstream {\n"
-	"\tid = 0;\n"
-	"\tpacket.context := struct {\n"
-	"\t\tinteger { size = 64; align = 8; signed = false; map = clock.tracer.value; } timestamp_begin;\n"
-	"\t\tinteger { size = 64; align = 8; signed = false; map = clock.tracer.value; } timestamp_end;\n"
-	"\t\tuint64_t content_size;\n"
-	"\t\tuint64_t packet_size;\n"
-	"\t\tuint64_t packet_seq_num;\n"
-	"\t\tuint64_t events_discarded;\n"
-	"\t\tuint32_t cpu_id;\n"
-	"\t};\n"
-	"\tevent.header := struct {\n"
-	"\t\tenum : integer { size = 16; align = 16; signed = false; } { compact = 0 ... 65534, "
-	"extended = 65535 } id;\n"
-	"\t\tvariant <id> {\n"
-	"\t\t\tstruct {\n"
-	"\t\t\t\tinteger { size = 32; align = 32; signed = false; map = clock.tracer.value; } timestamp;\n"
-	"\t\t\t} compact;\n"
-	"\t\t\tstruct {\n"
-	"\t\t\t\tinteger { size = 32; align = 32; signed = false; } id;\n"
-	"\t\t\t\tinteger { size = 64; align = 32; signed = false; map = clock.tracer.value; } timestamp;\n"
-	"\t\t\t} extended;\n"
-	"\t\t} v;\n"
-	"\t} align(32);\n";
+    "\nstream {\n"
+    "\tid = 0;\n"
+    "\tpacket.context := struct {\n"
+    "\t\tinteger { size = 64; align = 8; signed = false; map = clock.tracer.value; } "
+    "timestamp_begin;\n"
+    "\t\tinteger { size = 64; align = 8; signed = false; map = clock.tracer.value; } "
+    "timestamp_end;\n"
+    "\t\tuint64_t content_size;\n"
+    "\t\tuint64_t packet_size;\n"
+    "\t\tuint64_t packet_seq_num;\n"
+    "\t\tuint64_t events_discarded;\n"
+    "\t\tuint32_t cpu_id;\n"
+    "\t};\n"
+    "\tevent.header := struct {\n"
+    "\t\tenum : integer { size = 16; align = 16; signed = false; } { compact = 0 ... 65534, "
+    "extended = 65535 } id;\n"
+    "\t\tvariant <id> {\n"
+    "\t\t\tstruct {\n"
+    "\t\t\t\tinteger { size = 32; align = 32; signed = false; map = clock.tracer.value; } "
+    "timestamp;\n"
+    "\t\t\t} compact;\n"
+    "\t\t\tstruct {\n"
+    "\t\t\t\tinteger { size = 32; align = 32; signed = false; } id;\n"
+    "\t\t\t\tinteger { size = 64; align = 32; signed = false; map = clock.tracer.value; } "
+    "timestamp;\n"
+    "\t\t\t} extended;\n"
+    "\t\t} v;\n"
+    "\t} align(32);\n";
 
 static void put_clock(FILE *f, const TraceClock *clock)
 {
@@ -236,9 +245,9 @@ static void put_clock(FILE *f, const TraceClock *clock)
 	put_uuid(f, clock->uuid);
 	fputs(";\n\tdescription = ", f);
 	put_string(f, clock->description ? clock->description : "");
-	/* The offset makes it the time of day since the epoch. `absolute` says so, and lets snapshots of
-	 * several boots and machines be opened together: readers refuse clocks that are not absolute
-	 * unless all have one uuid. */
+	/* The offset makes it the time of day since the epoch. `absolute` says so, and lets
+	 * snapshots of several boots and machines be opened together: readers refuse clocks that
+	 * are not absolute unless all have one uuid. */
 	fprintf(f,
 		";\n\tfreq = 1000000000;\n\toffset_s = %" PRIu64 ";\n\toffset = %" PRIu64
 		";\n\tabsolute = TRUE;\n};\n",
@@ -249,10 +258,10 @@ static void put_clock(FILE *f, const TraceClock *clock)
 static bool is_keyword(const char *s)
 {
 	static const char *const words[] = {
-		"align",  "callsite", "char",	"clock",  "const",  "double",	"enum",
-		"env",	  "event",    "float",	"floating_point",   "int",	"integer",
-		"long",	  "short",    "signed", "stream", "string", "struct",	"trace",
-		"typealias", "typedef", "unsigned", "variant", "void",
+	    "align",   "callsite", "char",    "clock",          "const",  "double",  "enum",
+	    "env",     "event",    "float",   "floating_point", "int",    "integer", "long",
+	    "short",   "signed",   "stream",  "string",         "struct", "trace",   "typealias",
+	    "typedef", "unsigned", "variant", "void",
 	};
 
 	for (size_t i = 0; i < ELEMENTSOF(words); i++)
@@ -292,7 +301,7 @@ static int put_pair(FILE *f, const TraceEnvironment *e, Strings *keys)
 static int put_environment(FILE *f, const Metadata *m)
 {
 	unsigned major = 0, minor = 0, patch = 0;
-	Strings keys = { NULL, 0 };
+	Strings keys = {NULL, 0};
 	int r = 0;
 
 	(void)sscanf(PROJECT_VERSION, "%u.%u.%u", &major, &minor, &patch);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The TSDL text of a trace: what its bytes mean, where its times come from, and what a person should know
- * about it (env). Every string may be hostile: names are made identifiers, values are escaped. */
+/* The TSDL text of a trace: what its bytes mean, where its times come from, and what a person
+ * should know about it (env). Every string may be hostile: names are made identifiers, values are
+ * escaped. */
 #pragma once
 
 #include "daemon/trace/trace.h"

@@ -56,14 +56,14 @@ int packet_decode(PacketInfo *ret, const u8 *p, u64 room, const u8 uuid[16])
 		return -EBADMSG;
 
 	PacketInfo info = {
-		.stream_instance = (u32)get64(p + 24),
-		.begin = get64(p + 32),
-		.end = get64(p + 40),
-		.content_size = get64(p + 48) / 8,
-		.packet_size = get64(p + 56) / 8,
-		.sequence = get64(p + 64),
-		.discarded = get64(p + 72),
-		.cpu = get32(p + 80),
+	    .stream_instance = (u32)get64(p + 24),
+	    .begin = get64(p + 32),
+	    .end = get64(p + 40),
+	    .content_size = get64(p + 48) / 8,
+	    .packet_size = get64(p + 56) / 8,
+	    .sequence = get64(p + 64),
+	    .discarded = get64(p + 72),
+	    .cpu = get32(p + 80),
 	};
 	if (get64(p + 48) % 8 || get64(p + 56) % (PACKET_ALIGN * 8) || info.packet_size > room ||
 	    info.content_size > info.packet_size || info.content_size < PACKET_HEADER ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Files of one trace. Packets are appended with one gathering write each; short writes and EINTR are gone
- * on with, and any other error ends the trace: the caller removes all of it. */
+/* Files of one trace. Packets are appended with one gathering write each; short writes and EINTR
+ * are gone on with, and any other error ends the trace: the caller removes all of it. */
 #include "daemon/trace/trace.h"
 
 #include <fcntl.h>
@@ -45,7 +45,8 @@ static int write_all(int fd, struct iovec *v, int n)
 	return 0;
 }
 
-/* Modes are set, not left to the umask: who may read traces is the directory's and the group's matter. */
+/* Modes are set, not left to the umask: who may read traces is the directory's and the group's
+ * matter. */
 static int make_directory(int at, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -62,7 +63,7 @@ static int make_directory(int at, const char *name, int *ret_fd)
 static int make_file(int at, const char *name, int *ret_fd)
 {
 	_cleanup_close_ int fd =
-		openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+	    openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
 
 	if (fd < 0 || fchmod(fd, 0640) < 0)
 		return -errno;
@@ -73,7 +74,7 @@ static int make_file(int at, const char *name, int *ret_fd)
 static int write_file(int at, const char *name, const void *p, size_t size)
 {
 	_cleanup_close_ int fd = -1;
-	struct iovec v = { (void *)p, size };
+	struct iovec v = {(void *)p, size};
 	int r = make_file(at, name, &fd);
 
 	if (r == 0)
@@ -156,7 +157,8 @@ int trace_stream_begin(Trace *t, const char *name, u64 size)
 	r = make_file(t->dir_fd, name, &t->fd);
 	if (r < 0)
 		return r;
-	/* only a lack of space is an answer; file systems without it say EOPNOTSUPP and are written to as is */
+	/* only a lack of space is an answer; file systems without it say EOPNOTSUPP and are written
+	 * to as is */
 	while (size && fallocate(t->fd, 0, 0, (off_t)size) < 0) {
 		if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
 			return -errno;
@@ -187,9 +189,9 @@ int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, s
 	}
 
 	struct iovec v[] = {
-		{ head, sizeof(head) },
-		{ (void *)records, size },
-		{ (void *)zeros, full.packet_size - full.content_size },
+	    {head, sizeof(head)},
+	    {(void *)records, size},
+	    {(void *)zeros, full.packet_size - full.content_size},
 	};
 	r = write_all(t->fd, v, ELEMENTSOF(v));
 	if (r < 0)
@@ -204,7 +206,8 @@ int trace_stream_end(Trace *t)
 {
 	int r;
 
-	/* `size` of the beginning may have been an estimate: a zero tail would spoil the whole trace */
+	/* `size` of the beginning may have been an estimate: a zero tail would spoil the whole
+	 * trace */
 	if (ftruncate(t->fd, (off_t)t->offset) < 0 || fsync(t->fd) < 0)
 		return -errno;
 	t->fd = close_fd(t->fd);

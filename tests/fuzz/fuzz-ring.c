@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings whose bytes are the input's: honest ones, edited. Copied and judged as a snapshot does; then every
- * packet that would be written is read as strictly as CTF allows, and the sums must add up. An input is a list of
- * edits of eight bytes: u8 where (ring, and whether its line or its data), u8 how (store 1, 2, 4 bytes, xor a
- * bit, fill), u16 place (in units of 4 in the data), u32 value. The first byte chooses policy and limits.
+/* Rings whose bytes are the input's: honest ones, edited. Copied and judged as a snapshot does;
+ * then every packet that would be written is read as strictly as CTF allows, and the sums must add
+ * up. An input is a list of edits of eight bytes: u8 where (ring, and whether its line or its
+ * data), u8 how (store 1, 2, 4 bytes, xor a bit, fill), u16 place (in units of 4 in the data), u32
+ * value. The first byte chooses policy and limits.
  *
- * Built as a libFuzzer target where the compiler has it; elsewhere main() replays files and directories
- * and goes on with random edits: fuzz-ring [-r RANDOM INPUTS] [-s SEED] [PATH...]. */
+ * Built as a libFuzzer target where the compiler has it; elsewhere main() replays files and
+ * directories and goes on with random edits: fuzz-ring [-r RANDOM INPUTS] [-s SEED] [PATH...]. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +23,8 @@
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 /* A ring every class of record, six laps or less than one. */
-static const struct geometry geometry = { 14, 12, 14, 12, N_RING, 1, ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID };
+static const struct geometry geometry = {
+    14, 12, 14, 12, N_RING, 1, ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID};
 static struct event_class *class_number, *class_text;
 static TraceClass classes[2];
 static u8 *template_map, *map;
@@ -44,7 +46,7 @@ static struct event_class *make_class(const char *name, u8 type)
 	c->provider = (char *)"fuzz";
 	c->name = (char *)name;
 	c->n_fields = 1;
-	c->fields[0] = (struct class_field){ (char *)"field", type, TRACER_SHAPE_ONE, 0 };
+	c->fields[0] = (struct class_field){(char *)"field", type, TRACER_SHAPE_ONE, 0};
 	return c;
 }
 
@@ -53,7 +55,8 @@ static void append(u8 *to, u32 ring, u32 id, u64 time, const void *fields, u32 s
 {
 	struct abi_ring *line = (struct abi_ring *)(to + ABI_PAGE) + ring;
 	u8 *data = to + geometry_ring_at(&geometry, ring);
-	u64 mask = geometry_ring_size(&geometry, ring) - 1, sub = geometry_sub_size(&geometry, ring);
+	u64 mask = geometry_ring_size(&geometry, ring) - 1,
+	    sub = geometry_sub_size(&geometry, ring);
 	u32 pid = 7;
 
 	for (;;) {
@@ -64,7 +67,7 @@ static void append(u8 *to, u32 ring, u32 id, u64 time, const void *fields, u32 s
 		u32 start = in ? 0 : ABI_SUB_HEADER;
 		u32 header = extended ? ABI_RECORD_EXTENDED : ABI_RECORD_HEADER;
 		u32 length = header + 4 + size, step = ALIGN_UP(length, 4u);
-		u16 head[2] = { (u16)(extended ? ABI_ID_EXTENDED : id), (u16)length };
+		u16 head[2] = {(u16)(extended ? ABI_ID_EXTENDED : id), (u16)length};
 		u32 low = extended ? id : (u32)time;
 		u8 *p = data + ((offset + start) & mask);
 
@@ -75,7 +78,7 @@ static void append(u8 *to, u32 ring, u32 id, u64 time, const void *fields, u32 s
 			continue;
 		}
 		if (!in)
-			*h = (struct abi_sub){ offset, time, count, line->lost[0], 0, { 0 } };
+			*h = (struct abi_sub){offset, time, count, line->lost[0], 0, {0}};
 		memcpy(p, head, 4);
 		memcpy(p + 4, &low, 4);
 		if (extended)
@@ -98,8 +101,8 @@ static void prepare(void)
 
 	class_number = make_class("number", TRACER_TYPE_U64);
 	class_text = make_class("text", TRACER_TYPE_STR);
-	classes[0] = (TraceClass){ 1, class_number };
-	classes[1] = (TraceClass){ 2, class_text };
+	classes[0] = (TraceClass){1, class_number};
+	classes[1] = (TraceClass){2, class_text};
 	map_size = geometry_size(&geometry);
 	template_map = calloc(1, map_size);
 	map = malloc(map_size);
@@ -123,7 +126,8 @@ static void edit(const u8 *e)
 {
 	u32 ring = e[0] % RINGS;
 	bool line = e[0] & 0x80;
-	u8 *base = line ? map + ABI_PAGE + ring * ABI_LINE : map + geometry_ring_at(&geometry, ring);
+	u8 *base =
+	    line ? map + ABI_PAGE + ring * ABI_LINE : map + geometry_ring_at(&geometry, ring);
 	u32 limit = line ? ABI_LINE : (u32)geometry_ring_size(&geometry, ring);
 	u16 place;
 	u32 value, at;
@@ -147,7 +151,8 @@ static void edit(const u8 *e)
 	case 4:
 		memset(base + at, (u8)value, MIN((value >> 8) % 512, limit - at));
 		break;
-	default: /* a piece of another place: records of another time, headers of another sub-buffer */
+	default: /* a piece of another place: records of another time, headers of another sub-buffer
+		  */
 		memmove(base + at, base + (value & 0xFFFC) % limit,
 			MIN(MIN(value >> 16, limit - at), limit - (value & 0xFFFC) % limit));
 	}
@@ -164,7 +169,8 @@ static u64 check_piece(const Piece *piece, const ClassTable *table)
 		u32 step = record_parse(piece->records + at, room - at, &clock, &r);
 
 		require(step > 0, "no record");
-		require(class_table_check(table, r.id, r.body, r.body_size), "a body unlike its class");
+		require(class_table_check(table, r.id, r.body, r.body_size),
+			"a body unlike its class");
 		require(r.time >= before && r.time <= piece->end, "time");
 		before = r.time;
 		end = at + r.length;
@@ -179,14 +185,16 @@ static void check_sieve(const Sieve *s, const CaptureRing *ring, const ClassTabl
 {
 	u64 before = 0, discarded = s->discarded_base, kept = 0;
 
-	require(s->written == s->kept + s->overwritten + s->trimmed + s->corrupt + s->after_cut, "sums");
+	require(s->written == s->kept + s->overwritten + s->trimmed + s->corrupt + s->after_cut,
+		"sums");
 	for (size_t i = 0; i < s->n; i++) {
 		const Piece *p = &s->pieces[i];
 
 		require(p->records >= ring->copy &&
-				p->records + p->size <= ring->copy + (ring->offset - ring->first),
+			    p->records + p->size <= ring->copy + (ring->offset - ring->first),
 			"a piece outside the copy");
-		require(p->begin >= before && p->begin <= p->end && p->end <= cut, "times of pieces");
+		require(p->begin >= before && p->begin <= p->end && p->end <= cut,
+			"times of pieces");
 		require(p->discarded >= discarded, "discarded falls");
 		before = p->end;
 		discarded = p->discarded;
@@ -197,11 +205,11 @@ static void check_sieve(const Sieve *s, const CaptureRing *ring, const ClassTabl
 
 int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 {
-	const struct record_clock clock = { ABI_CLOCK_COUNTER, 1ull << 32 };
+	const struct record_clock clock = {ABI_CLOCK_COUNTER, 1ull << 32};
 	_cleanup_(class_table_freep) ClassTable *table = NULL, *judge = NULL;
 	struct geometry g = geometry;
-	CaptureSource source = { NULL, &g };
-	CaptureLimit limit = { 0 };
+	CaptureSource source = {NULL, &g};
+	CaptureLimit limit = {0};
 	Capture c;
 	u8 flags = size ? data[0] : 0;
 
@@ -218,8 +226,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 	require(class_table_new(&judge, classes, 2, g.contexts) == 0, "memory");
 	require(capture_take(&c, &source, 1, &clock, &limit) == 0, "capture");
 	for (size_t i = 0; i < c.n_rings; i++) {
-		SieveLimit until = { .cut = flags & 8 ? 100 * NSEC_PER_SEC : c.cut,
-				     .keep_since = flags & 4 ? 90 * NSEC_PER_SEC : 0 };
+		SieveLimit until = {.cut = flags & 8 ? 100 * NSEC_PER_SEC : c.cut,
+				    .keep_since = flags & 4 ? 90 * NSEC_PER_SEC : 0};
 		Sieve s;
 
 		require(sieve_ring(&s, &c.rings[i], table, &until) == 0, "sieve");

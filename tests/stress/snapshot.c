@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* A hundred snapshots while writers run at full speed. Each: every record intact, no hole (the numbers of a
- * thread are consecutive over all rings since the oldest time that all rings reach back to), nothing missing
- * that had returned before the cut, the reach, the sums. All are read by the checker, some by babeltrace2.
- * At the end: written = kept + overwritten, and the losses are those that the threads were told.
+/* A hundred snapshots while writers run at full speed. Each: every record intact, no hole (the
+ * numbers of a thread are consecutive over all rings since the oldest time that all rings reach
+ * back to), nothing missing that had returned before the cut, the reach, the sums. All are read by
+ * the checker, some by babeltrace2. At the end: written = kept + overwritten, and the losses are
+ * those that the threads were told.
  *
  *     stress-snapshot [-n SNAPSHOTS] [-s SEED] [-d: discard]      */
 #include <pthread.h>
@@ -17,12 +18,13 @@
 #include "tests/unit/daemon/checker.h"
 
 #define THREADS 4
-#define BODY	(4 + 8 + 8)
+#define BODY    (4 + 8 + 8)
 
 typedef struct {
 	pthread_t thread;
 	u32 index, seed;
-	u64 done; /* release behind the call that recorded it; read by the main thread before a cut */
+	u64 done; /* release behind the call that recorded it; read by the main thread before a cut
+		   */
 	u64 lost;
 } Writer;
 
@@ -62,11 +64,11 @@ static void *write_records(void *userdata)
 		memset(b.body + BODY, 'a' + (int)(n % 26), text - 1);
 		b.body[BODY + text - 1] = 0;
 
-		struct record_part part = { b.body, BODY + text, 0 };
+		struct record_part part = {b.body, BODY + text, 0};
 		enum record_result r =
-			(x >> 24) == 7 ?
-				record_write_side(&slot, 1, 1, ids, w->index + 1, &test_clock, &part, 1) :
-				record_write(&slot, 1, 1, ids, w->index + 1, &test_clock, &part, 1);
+		    (x >> 24) == 7
+			? record_write_side(&slot, 1, 1, ids, w->index + 1, &test_clock, &part, 1)
+			: record_write(&slot, 1, 1, ids, w->index + 1, &test_clock, &part, 1);
 
 		g_assert_cmpint(r, !=, RECORD_STALE);
 		if (r == RECORD_DONE)
@@ -93,7 +95,7 @@ typedef struct {
 static void see(void *userdata, u32 instance, const struct record *r)
 {
 	Reading *reading = userdata;
-	Seen seen = { .time = r->time };
+	Seen seen = {.time = r->time};
 	u64 check;
 	u32 thread;
 
@@ -118,7 +120,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* since: from here on nothing may be missing; done: what had returned before the cut. */
-static void check_numbers(Reading *reading, const SnapshotResult *result, u64 since, const u64 *done)
+static void check_numbers(Reading *reading, const SnapshotResult *result, u64 since,
+			  const u64 *done)
 {
 	for (u32 t = 0; t < THREADS; t++) {
 		GArray *a = reading->seen[t];
@@ -148,7 +151,7 @@ static void check_numbers(Reading *reading, const SnapshotResult *result, u64 si
 static u64 calibrate(void)
 {
 #if defined(__x86_64__)
-	struct timespec a, b, wait = { 0, 50000000 };
+	struct timespec a, b, wait = {0, 50000000};
 	u64 from, ticks, ns;
 
 	clock_gettime(CLOCK_MONOTONIC_RAW, &a);
@@ -165,16 +168,16 @@ static u64 calibrate(void)
 
 int main(int argc, char **argv)
 {
-	struct geometry g = { 20, 16, 18, 14, 0, 2, ABI_POLICY_OVERWRITE,
-			      ABI_CONTEXT_VPID | ABI_CONTEXT_VTID };
+	struct geometry g = {
+	    20, 16, 18, 14, 0, 2, ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID};
 	u32 cpus = (u32)sysconf(_SC_NPROCESSORS_ONLN), rings[64], n_snapshots = 100, late = 0;
 	u32 seed = (u32)time(NULL);
 	double least = 1;
 	u64 kept = 0, after = 0, longest = 0, recorded = 0, lost = 0, counted = 0;
 	struct region region;
-	TraceClass class = { 1, maker_class("stress", "record", 6, "thread", TRACER_TYPE_U32, 0, 0, "n",
-					    TRACER_TYPE_U64, 0, 0, "check", TRACER_TYPE_U64, 0, 0, "text",
-					    TRACER_TYPE_STR, 0, 0, NULL) };
+	TraceClass class = {1, maker_class("stress", "record", 6, "thread", TRACER_TYPE_U32, 0, 0,
+					   "n", TRACER_TYPE_U64, 0, 0, "check", TRACER_TYPE_U64, 0,
+					   0, "text", TRACER_TYPE_STR, 0, 0, NULL)};
 	int option;
 
 	while ((option = getopt(argc, argv, "n:s:d")) != -1) {
@@ -193,7 +196,7 @@ int main(int argc, char **argv)
 		cpu_ring[i] = (u16)(i < g.n_ring ? i : ABI_NO_RING);
 	for (u32 i = 0; i < g.n_ring; i++)
 		rings[i] = i;
-	test_clock = (struct record_clock){ ABI_CLOCK_COUNTER, calibrate() };
+	test_clock = (struct record_clock){ABI_CLOCK_COUNTER, calibrate()};
 	if (test_clock.mult == 0)
 		test_clock.kind = ABI_CLOCK_MONOTONIC;
 	g_assert_cmpint(region_create(&region, "stress", &g, 0, 1, rings, g.n_ring), ==, 0);
@@ -202,12 +205,13 @@ int main(int argc, char **argv)
 	for (u32 i = 0; i < THREADS; i++) {
 		writers[i].index = i;
 		writers[i].seed = seed + i;
-		g_assert_cmpint(pthread_create(&writers[i].thread, NULL, write_records, &writers[i]), ==, 0);
+		g_assert_cmpint(
+		    pthread_create(&writers[i].thread, NULL, write_records, &writers[i]), ==, 0);
 	}
 
 	for (u32 k = 0; k <= n_snapshots; k++) {
-		Maker maker = { .region = region, .clock = test_clock };
-		Reading reading = { { NULL } };
+		Maker maker = {.region = region, .clock = test_clock};
+		Reading reading = {{NULL}};
 		u64 done[THREADS], since = 0;
 		MakerJob j;
 		Checked c;
@@ -230,10 +234,11 @@ int main(int argc, char **argv)
 		g_assert_cmpuint(j.result.corrupt_records, ==, 0);
 		g_assert_cmpuint(j.result.clamped, ==, 0);
 		for (u32 i = 0; i < g.n_ring + g.n_side; i++)
-			if (maker_offset(&maker, i) >= geometry_ring_size(&g, i) && reading.first[i] &&
-			    g.policy == ABI_POLICY_OVERWRITE)
+			if (maker_offset(&maker, i) >= geometry_ring_size(&g, i) &&
+			    reading.first[i] && g.policy == ABI_POLICY_OVERWRITE)
 				since = MAX(since, reading.first[i]);
-		check_numbers(&reading, &j.result, since, g.policy == ABI_POLICY_OVERWRITE ? done : (u64[THREADS]){ 0 });
+		check_numbers(&reading, &j.result, since,
+			      g.policy == ABI_POLICY_OVERWRITE ? done : (u64[THREADS]){0});
 		if (j.result.late)
 			late++;
 		else
@@ -260,10 +265,11 @@ int main(int argc, char **argv)
 			g_assert_cmpuint(j.result.n_records + j.result.overwritten, ==, recorded);
 			g_assert_cmpuint(j.result.n_after_cut, ==, 0);
 			g_assert_cmpuint(counted, ==, lost);
-			printf("recorded %" G_GUINT64_FORMAT " lost %" G_GUINT64_FORMAT " (held %" G_GUINT64_FORMAT
-			       ", full %" G_GUINT64_FORMAT ", busy %" G_GUINT64_FORMAT ")\n",
-			       recorded, lost, j.result.lost[ABI_LOST_HELD], j.result.lost[ABI_LOST_FULL],
-			       j.result.lost[ABI_LOST_BUSY]);
+			printf("recorded %" G_GUINT64_FORMAT " lost %" G_GUINT64_FORMAT
+			       " (held %" G_GUINT64_FORMAT ", full %" G_GUINT64_FORMAT
+			       ", busy %" G_GUINT64_FORMAT ")\n",
+			       recorded, lost, j.result.lost[ABI_LOST_HELD],
+			       j.result.lost[ABI_LOST_FULL], j.result.lost[ABI_LOST_BUSY]);
 		}
 		maker_job_clear(&j);
 	}

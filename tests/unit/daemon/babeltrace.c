@@ -35,9 +35,9 @@ void babeltrace_run(Babeltrace *b, const char *path, const char *const *argument
 	for (; arguments && *arguments; arguments++)
 		g_ptr_array_add(argv, (char *)*arguments);
 	g_ptr_array_add(argv, NULL);
-	*b = (Babeltrace){ 0 };
-	g_spawn_sync(NULL, (char **)argv->pdata, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &b->out, &b->err,
-		     &b->status, &error);
+	*b = (Babeltrace){0};
+	g_spawn_sync(NULL, (char **)argv->pdata, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &b->out,
+		     &b->err, &b->status, &error);
 	g_assert_no_error(error);
 	split_lines(b);
 }
@@ -48,7 +48,7 @@ void babeltrace_clear(Babeltrace *b)
 	g_free(b->err);
 	g_free(b->text);
 	g_free(b->lines);
-	*b = (Babeltrace){ 0 };
+	*b = (Babeltrace){0};
 }
 
 void babeltrace_assert_clean(const Babeltrace *b)

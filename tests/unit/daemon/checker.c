@@ -13,7 +13,8 @@ static void check_packet(Checked *sum, const u8 *p, const PacketInfo *info, cons
 	/* a CTF reader goes on to the next record while there is content left */
 	while (at < info->content_size) {
 		struct record r;
-		u32 step = record_parse(p + at, ALIGN_UP(info->content_size, 4ull) - at, &clock, &r);
+		u32 step =
+		    record_parse(p + at, ALIGN_UP(info->content_size, 4ull) - at, &clock, &r);
 
 		g_assert_cmpuint(step, >, 0);
 		g_assert_cmpuint(at + r.length, <=, info->content_size);
@@ -42,7 +43,7 @@ static void check_stream(Checked *sum, const char *path, const char *name, const
 	g_autofree char *data = NULL, *index = NULL;
 	gsize size, index_size;
 	u64 at = 0, before = 0, sequence = 0, discarded = 0;
-	u8 uuid[16] = { 0 };
+	u8 uuid[16] = {0};
 	size_t n;
 
 	g_assert_true(g_file_get_contents(file, &data, &size, NULL));
@@ -66,7 +67,7 @@ static void check_stream(Checked *sum, const char *path, const char *name, const
 		else {
 			g_assert_cmpuint(info.sequence, ==, 0);
 			/* else readers know that something is missing, but not how much */
-			g_assert_cmpuint(info.discarded, ==, 0) ;
+			g_assert_cmpuint(info.discarded, ==, 0);
 		}
 		check_packet(sum, (u8 *)data + at, &info, table, fn, userdata);
 		before = info.end;
@@ -80,8 +81,8 @@ static void check_stream(Checked *sum, const char *path, const char *name, const
 	sum->n_streams++;
 }
 
-void checker_trace(Checked *sum, const char *path, const TraceClass *classes, size_t n, u32 contexts,
-		   CheckerRecord fn, void *userdata)
+void checker_trace(Checked *sum, const char *path, const TraceClass *classes, size_t n,
+		   u32 contexts, CheckerRecord fn, void *userdata)
 {
 	_cleanup_(class_table_freep) ClassTable *table = NULL;
 	g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
@@ -99,14 +100,14 @@ void checker_trace(Checked *sum, const char *path, const TraceClass *classes, si
 	g_assert_true(metadata);
 }
 
-void checker_snapshot(Checked *sum, const char *path, const TraceClass *classes, size_t n, u32 contexts,
-		      CheckerRecord fn, void *userdata)
+void checker_snapshot(Checked *sum, const char *path, const TraceClass *classes, size_t n,
+		      u32 contexts, CheckerRecord fn, void *userdata)
 {
 	g_autoptr(GDir) dir = g_dir_open(path, 0, NULL);
 	const char *name;
 
 	g_assert_nonnull(dir);
-	*sum = (Checked){ .first = UINT64_MAX };
+	*sum = (Checked){.first = UINT64_MAX};
 	while ((name = g_dir_read_name(dir))) {
 		g_autofree char *trace = g_build_filename(path, name, NULL);
 

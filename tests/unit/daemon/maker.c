@@ -9,13 +9,13 @@
 
 void maker_init(Maker *m, u32 n_ring, u32 policy, u32 contexts)
 {
-	const struct geometry g = { 16, 12, 16, 12, n_ring, 2, policy, contexts };
+	const struct geometry g = {16, 12, 16, 12, n_ring, 2, policy, contexts};
 	u32 rings[64];
 
 	for (u32 i = 0; i < n_ring; i++)
 		rings[i] = i;
 	m->region = REGION_NULL;
-	m->clock = (struct record_clock){ ABI_CLOCK_MONOTONIC, 0 };
+	m->clock = (struct record_clock){ABI_CLOCK_MONOTONIC, 0};
 	g_assert_cmpint(region_create(&m->region, "test", &g, 0, 1, rings, n_ring), ==, 0);
 }
 
@@ -55,7 +55,7 @@ bool maker_record(Maker *m, u32 ring, u32 id, u64 time, const void *body, u32 si
 	struct abi_ring *line = maker_line(m, ring);
 	u8 *data = maker_data(m, ring);
 	u64 ring_size = geometry_ring_size(g, ring), sub = geometry_sub_size(g, ring);
-	u32 ids[2] = { 0 }, contexts = 0;
+	u32 ids[2] = {0}, contexts = 0;
 
 	if (g->contexts & ABI_CONTEXT_VPID)
 		ids[contexts++] = 42;
@@ -74,13 +74,14 @@ bool maker_record(Maker *m, u32 ring, u32 id, u64 time, const void *body, u32 si
 		if (!in) {
 			u64 lost = 0;
 
-			if (g->policy == ABI_POLICY_DISCARD && offset + sub > ring_size + line->consumed) {
+			if (g->policy == ABI_POLICY_DISCARD &&
+			    offset + sub > ring_size + line->consumed) {
 				line->lost[ABI_LOST_FULL]++;
 				return false;
 			}
 			for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
 				lost += line->lost[i];
-			*h = (struct abi_sub){ offset, time, count, lost, 0, { 0 } };
+			*h = (struct abi_sub){offset, time, count, lost, 0, {0}};
 		}
 		header = extended ? ABI_RECORD_EXTENDED : ABI_RECORD_HEADER;
 		length = header + contexts + size;
@@ -94,13 +95,13 @@ bool maker_record(Maker *m, u32 ring, u32 id, u64 time, const void *body, u32 si
 		}
 		p = data + ((offset + start) & (ring_size - 1));
 		if (extended) {
-			u16 head[2] = { ABI_ID_EXTENDED, (u16)length };
+			u16 head[2] = {ABI_ID_EXTENDED, (u16)length};
 
 			memcpy(p, head, 4);
 			memcpy(p + 4, &id, 4);
 			memcpy(p + 8, &time, 8);
 		} else {
-			u16 head[2] = { (u16)id, (u16)length };
+			u16 head[2] = {(u16)id, (u16)length};
 			u32 low = (u32)time;
 
 			memcpy(p, head, 4);
@@ -148,7 +149,8 @@ struct event_class *maker_class(const char *provider, const char *name, int leve
 
 char *maker_directory(void)
 {
-	/* in memory where there is such a place: hundreds of snapshots, each synced, take a disk half a minute */
+	/* in memory where there is such a place: hundreds of snapshots, each synced, take a disk
+	 * half a minute */
 	const char *base = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : g_get_tmp_dir();
 	char *path = g_build_filename(base, "tracer-test-XXXXXX", NULL);
 
@@ -163,32 +165,33 @@ void maker_remove(const char *path)
 
 void maker_job_init(MakerJob *j, Maker *makers, size_t n, TraceClass *classes, size_t n_classes)
 {
-	static const char *const labels[] = { "user-1000", "unit-a.service", "process-7-x", "user-0" };
+	static const char *const labels[] = {"user-1000", "unit-a.service", "process-7-x",
+					     "user-0"};
 
-	*j = (MakerJob){ 0 };
+	*j = (MakerJob){0};
 	j->directory = maker_directory();
 	for (size_t i = 0; i < n; i++) {
 		j->sources[i] = (SnapshotSource){
-			.map = makers[i].region.map,
-			.geometry = makers[i].region.geometry,
-			.label = labels[i],
-			.classes = classes,
-			.n_classes = n_classes,
-			.cpu_of_ring = j->cpus[i],
+		    .map = makers[i].region.map,
+		    .geometry = makers[i].region.geometry,
+		    .label = labels[i],
+		    .classes = classes,
+		    .n_classes = n_classes,
+		    .cpu_of_ring = j->cpus[i],
 		};
 		for (u32 k = 0; k < 64; k++)
 			j->cpus[i][k] = k;
 	}
 	j->job = (SnapshotJob){
-		.session = "flight",
-		.trigger = "manual",
-		.reason = "a test",
-		.directory = j->directory,
-		.name = "20261129T160102.123456Z-manual",
-		.clock = makers[0].clock,
-		.trace_clock = { .uuid = { 1, 2, 3 }, .description = "test" },
-		.sources = j->sources,
-		.n_sources = n,
+	    .session = "flight",
+	    .trigger = "manual",
+	    .reason = "a test",
+	    .directory = j->directory,
+	    .name = "20261129T160102.123456Z-manual",
+	    .clock = makers[0].clock,
+	    .trace_clock = {.uuid = {1, 2, 3}, .description = "test"},
+	    .sources = j->sources,
+	    .n_sources = n,
 	};
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rings made by hand, with times of the test's choosing: the writer's rules of abi.h, one thread, no
- * sequences. And event classes, and jobs. */
+/* Rings made by hand, with times of the test's choosing: the writer's rules of abi.h, one thread,
+ * no sequences. And event classes, and jobs. */
 #pragma once
 
 #include "daemon/snapshot.h"
@@ -19,7 +19,8 @@ void maker_init(Maker *m, u32 n_ring, u32 policy, u32 contexts);
 void maker_clear(Maker *m);
 u64 maker_now(const Maker *m);
 
-/* Appends a record with vpid 42 and vtid 43 (as the contexts say) and `body`. False: lost and counted. */
+/* Appends a record with vpid 42 and vtid 43 (as the contexts say) and `body`. False: lost and
+ * counted. */
 bool maker_record(Maker *m, u32 ring, u32 id, u64 time, const void *body, u32 size);
 void maker_lose(Maker *m, u32 ring, u32 cause, u64 n);
 struct abi_ring *maker_line(Maker *m, u32 ring);

@@ -6,7 +6,8 @@
 
 static char *metadata_of(MakerJob *j)
 {
-	g_autofree char *file = g_build_filename(j->directory, j->job.name, "user-1000", "metadata", NULL);
+	g_autofree char *file =
+	    g_build_filename(j->directory, j->job.name, "user-1000", "metadata", NULL);
 	char *text;
 
 	g_assert_true(g_file_get_contents(file, &text, NULL, NULL));
@@ -22,21 +23,21 @@ static void test_types(void)
 		u32 size;
 		const char *shown;
 	} types[] = {
-		{ TRACER_TYPE_U8, "\xc8", 1, "200" },
-		{ TRACER_TYPE_U16, "\x60\xea", 2, "60000" },
-		{ TRACER_TYPE_U32, "\x00\x28\x6b\xee", 4, "4000000000" },
-		{ TRACER_TYPE_U64, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "18446744073709551615" },
-		{ TRACER_TYPE_I8, "\x9c", 1, "-100" },
-		{ TRACER_TYPE_I16, "\xd0\x8a", 2, "-30000" },
-		{ TRACER_TYPE_I32, "\x00\x6c\xca\x88", 4, "-2000000000" },
-		{ TRACER_TYPE_I64, "\x00\x00\x00\x00\x00\x00\x00\x80", 8, "-9223372036854775808" },
-		{ TRACER_TYPE_F32, "\x00\x00\xc0\x3f", 4, "1.5" },
-		{ TRACER_TYPE_F64, "\x00\x00\x00\x00\x00\x00\x04\xc0", 8, "-2.5" },
-		{ TRACER_TYPE_BOOL, "\x01", 1, "1" },
-		{ TRACER_TYPE_HEX64, "\xef\xbe\xad\xde\x00\x00\x00\x00", 8, "0xDEADBEEF" },
-		{ TRACER_TYPE_PTR, "\xbe\xba\xfe\xca\xff\x7f\x00\x00", 8, "0x7FFFCAFEBABE" },
-		{ TRACER_TYPE_STR, "text", 5, "\"text\"" },
-		{ TRACER_TYPE_BYTE, "\xab", 1, "0xAB" },
+	    {TRACER_TYPE_U8, "\xc8", 1, "200"},
+	    {TRACER_TYPE_U16, "\x60\xea", 2, "60000"},
+	    {TRACER_TYPE_U32, "\x00\x28\x6b\xee", 4, "4000000000"},
+	    {TRACER_TYPE_U64, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "18446744073709551615"},
+	    {TRACER_TYPE_I8, "\x9c", 1, "-100"},
+	    {TRACER_TYPE_I16, "\xd0\x8a", 2, "-30000"},
+	    {TRACER_TYPE_I32, "\x00\x6c\xca\x88", 4, "-2000000000"},
+	    {TRACER_TYPE_I64, "\x00\x00\x00\x00\x00\x00\x00\x80", 8, "-9223372036854775808"},
+	    {TRACER_TYPE_F32, "\x00\x00\xc0\x3f", 4, "1.5"},
+	    {TRACER_TYPE_F64, "\x00\x00\x00\x00\x00\x00\x04\xc0", 8, "-2.5"},
+	    {TRACER_TYPE_BOOL, "\x01", 1, "1"},
+	    {TRACER_TYPE_HEX64, "\xef\xbe\xad\xde\x00\x00\x00\x00", 8, "0xDEADBEEF"},
+	    {TRACER_TYPE_PTR, "\xbe\xba\xfe\xca\xff\x7f\x00\x00", 8, "0x7FFFCAFEBABE"},
+	    {TRACER_TYPE_STR, "text", 5, "\"text\""},
+	    {TRACER_TYPE_BYTE, "\xab", 1, "0xAB"},
 	};
 	TraceClass classes[ELEMENTSOF(types)];
 	Maker m;
@@ -52,10 +53,11 @@ static void test_types(void)
 		u32 n = 1;
 
 		/* an odd byte in front: nothing is aligned */
-		classes[i] = (TraceClass){ i + 1, maker_class("all", "types", (int)i, "odd", TRACER_TYPE_U8, 0, 0,
-							      "one", types[i].type, TRACER_SHAPE_ONE, 0, "pair",
-							      types[i].type, TRACER_SHAPE_FIXED, 2, "some",
-							      types[i].type, TRACER_SHAPE_VAR, 0, NULL) };
+		classes[i] = (TraceClass){
+		    i + 1, maker_class("all", "types", (int)i, "odd", TRACER_TYPE_U8, 0, 0, "one",
+				       types[i].type, TRACER_SHAPE_ONE, 0, "pair", types[i].type,
+				       TRACER_SHAPE_FIXED, 2, "some", types[i].type,
+				       TRACER_SHAPE_VAR, 0, NULL)};
 		body[0] = 7;
 		for (u32 k = 0; k < 6; k++) {
 			if (k == 3) {
@@ -75,9 +77,9 @@ static void test_types(void)
 	for (u32 i = 0; i < ELEMENTSOF(types); i++) {
 		const char *s = types[i].shown;
 		g_autofree char *text = g_strdup_printf(
-			"{ odd = 7, one = %s, pair = [ [0] = %s, [1] = %s ], _some_length = 3, "
-			"some = [ [0] = %s, [1] = %s, [2] = %s ] }",
-			s, s, s, s, s, s);
+		    "{ odd = 7, one = %s, pair = [ [0] = %s, [1] = %s ], _some_length = 3, "
+		    "some = [ [0] = %s, [1] = %s, [2] = %s ] }",
+		    s, s, s, s, s, s);
 
 		g_test_message("%s", b.lines[i]);
 		g_assert_nonnull(strstr(b.lines[i], text));
@@ -91,15 +93,16 @@ static void test_types(void)
 /* Names that are words of TSDL, twice the same, and the like of generated ones. */
 static void test_names(void)
 {
-	static const u8 body[] = { 1, 2, 3, 4, 5, 6, 7, 1, 0, 8, 1, 0, 9 };
+	static const u8 body[] = {1, 2, 3, 4, 5, 6, 7, 1, 0, 8, 1, 0, 9};
 	TraceClass classes[] = {
-		{ 1, maker_class("a.b-c", "event", 14, "event", TRACER_TYPE_U8, 0, 0, "struct", TRACER_TYPE_U8, 0,
-				 0, "a", TRACER_TYPE_U8, 0, 0, "a", TRACER_TYPE_U8, 0, 0, "_a", TRACER_TYPE_U8,
-				 0, 0, "_a_length", TRACER_TYPE_U8, 0, 0, "timestamp", TRACER_TYPE_U8, 0, 0, "a",
-				 TRACER_TYPE_U8, TRACER_SHAPE_VAR, 0, "a", TRACER_TYPE_U8, TRACER_SHAPE_VAR, 0,
-				 NULL) },
-		{ 2, maker_class("empty", "event", 0, NULL) },
-		{ 3, maker_class("zero", "array", 0, "none", TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 0, NULL) },
+	    {1, maker_class("a.b-c", "event", 14, "event", TRACER_TYPE_U8, 0, 0, "struct",
+			    TRACER_TYPE_U8, 0, 0, "a", TRACER_TYPE_U8, 0, 0, "a", TRACER_TYPE_U8, 0,
+			    0, "_a", TRACER_TYPE_U8, 0, 0, "_a_length", TRACER_TYPE_U8, 0, 0,
+			    "timestamp", TRACER_TYPE_U8, 0, 0, "a", TRACER_TYPE_U8,
+			    TRACER_SHAPE_VAR, 0, "a", TRACER_TYPE_U8, TRACER_SHAPE_VAR, 0, NULL)},
+	    {2, maker_class("empty", "event", 0, NULL)},
+	    {3,
+	     maker_class("zero", "array", 0, "none", TRACER_TYPE_U64, TRACER_SHAPE_FIXED, 0, NULL)},
 	};
 	Maker m;
 	MakerJob j;
@@ -119,9 +122,10 @@ static void test_names(void)
 	g_assert_cmpuint(b.n, ==, 3);
 	g_test_message("%s", b.lines[0]);
 	g_assert_nonnull(strstr(b.lines[0], "a.b-c:event"));
-	g_assert_nonnull(strstr(b.lines[0], "{ event = 1, struct = 2, a = 3, a_2 = 4, _a = 5, _a_length = 6, "
-					    "timestamp = 7, _a_length_2 = 1, a_3 = [ [0] = 8 ], "
-					    "_a_length_3 = 1, a_4 = [ [0] = 9 ] }"));
+	g_assert_nonnull(strstr(b.lines[0],
+				"{ event = 1, struct = 2, a = 3, a_2 = 4, _a = 5, _a_length = 6, "
+				"timestamp = 7, _a_length_2 = 1, a_3 = [ [0] = 8 ], "
+				"_a_length_3 = 1, a_4 = [ [0] = 9 ] }"));
 	text = metadata_of(&j);
 	g_assert_nonnull(strstr(text, "loglevel = 14;"));
 	babeltrace_clear(&b);
@@ -131,20 +135,22 @@ static void test_names(void)
 
 static void test_environment(void)
 {
-	static const char hostile[] = "quote \" back \\ line\nfeed\ttab \x1b[2J\x01\x7f bell\a \xff\xc3 \xc2\x9b "
-				      "\xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf ok \xe2\x82\xac */ }; env { x = 1; \"";
-	const char *const details[] = { "--component=sink.text.details", "--params=color=\"never\"", NULL };
+	static const char hostile[] =
+	    "quote \" back \\ line\nfeed\ttab \x1b[2J\x01\x7f bell\a \xff\xc3 \xc2\x9b "
+	    "\xed\xa0\x80 \xf4\x90\x80\x80 \xc0\xaf ok \xe2\x82\xac */ }; env { x = 1; \"";
+	const char *const details[] = {"--component=sink.text.details", "--params=color=\"never\"",
+				       NULL};
 	TraceEnvironment pairs[] = {
-		{ "unit", "nginx.service" }, { "pid", "4711" },	    { "event", "keyword" },
-		{ "1st", "digit" },	     { "sp ace", "space" }, { "", "empty" },
-		{ "pid", "twice" },	     { "domain", "kernel" }, { "tracer_name", "lttng-modules" },
+	    {"unit", "nginx.service"}, {"pid", "4711"},      {"event", "keyword"},
+	    {"1st", "digit"},          {"sp ace", "space"},  {"", "empty"},
+	    {"pid", "twice"},          {"domain", "kernel"}, {"tracer_name", "lttng-modules"},
 	};
 	Maker m;
 	MakerJob j;
 	Babeltrace b;
 	g_autofree char *path = NULL, *text = NULL;
 
-	TraceClass class = { 1, maker_class("p", "e", 0, NULL) };
+	TraceClass class = {1, maker_class("p", "e", 0, NULL)};
 
 	maker_init(&m, 1, ABI_POLICY_OVERWRITE, 0);
 	g_assert_true(maker_record(&m, 0, 1, maker_now(&m), NULL, 0));
@@ -159,8 +165,9 @@ static void test_environment(void)
 	for (const char *p = b.out; *p; p++)
 		g_assert_true((u8)*p >= 0x20 || *p == '\n' || *p == '\t');
 	g_assert_nonnull(strstr(b.out, "quote \" back \\ line"));
-	g_assert_nonnull(strstr(b.out, "\\x1B[2J\\x01\\x7F bell\\x07 \\xFF\\xC3 \\u009B \\xED\\xA0\\x80 "
-				       "\\xF4\\x90\\x80\\x80 \\xC0\\xAF ok \xe2\x82\xac */ }; env { x = 1; \""));
+	g_assert_nonnull(
+	    strstr(b.out, "\\x1B[2J\\x01\\x7F bell\\x07 \\xFF\\xC3 \\u009B \\xED\\xA0\\x80 "
+			  "\\xF4\\x90\\x80\\x80 \\xC0\\xAF ok \xe2\x82\xac */ }; env { x = 1; \""));
 	g_assert_nonnull(strstr(b.out, "unit: nginx.service"));
 	g_assert_nonnull(strstr(b.out, "pid: 4711"));
 	g_assert_nonnull(strstr(b.out, "_event: keyword"));

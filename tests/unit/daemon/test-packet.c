@@ -5,21 +5,27 @@
 #include "daemon/trace/packet.h"
 #include "tests/unit/daemon/maker.h"
 
-static const u8 uuid[16] = { 0xA0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
+static const u8 uuid[16] = {0xA0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 static const PacketInfo info = {
-	.begin = 0x0102030405060708, .end = 0x0102030405060709, .content_size = 100, .packet_size = 104,
-	.sequence = 3, .discarded = 0x1122334455667788, .cpu = 5, .stream_instance = 6,
+    .begin = 0x0102030405060708,
+    .end = 0x0102030405060709,
+    .content_size = 100,
+    .packet_size = 104,
+    .sequence = 3,
+    .discarded = 0x1122334455667788,
+    .cpu = 5,
+    .stream_instance = 6,
 };
 
 /* Against bytes written down by hand: the format is not what two functions of one file agree on. */
 static void test_packet(void)
 {
 	static const u8 golden[PACKET_HEADER] = {
-		0xC1, 0x1F, 0xFC, 0xC1, 0xA0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
-		0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0,
-		8, 7, 6, 5, 4, 3, 2, 1, 9, 7, 6, 5, 4, 3, 2, 1,
-		0x20, 3, 0, 0, 0, 0, 0, 0, 0x40, 3, 0, 0, 0, 0, 0, 0,
-		3, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 5, 0, 0, 0,
+	    0xC1, 0x1F, 0xFC, 0xC1, 0xA0, 1,    2,    3,    4, 5, 6, 7, 8,    9, 10, 11, 12, 13,
+	    14,   15,   0,    0,    0,    0,    6,    0,    0, 0, 0, 0, 0,    0, 8,  7,  6,  5,
+	    4,    3,    2,    1,    9,    7,    6,    5,    4, 3, 2, 1, 0x20, 3, 0,  0,  0,  0,
+	    0,    0,    0x40, 3,    0,    0,    0,    0,    0, 0, 3, 0, 0,    0, 0,  0,  0,  0,
+	    0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, 5, 0, 0, 0,
 	};
 	u8 p[PACKET_HEADER];
 	PacketInfo back;
@@ -42,11 +48,13 @@ static void test_packet(void)
 
 static void test_index(void)
 {
-	static const u8 head[INDEX_HEADER] = { 0xC1, 0xF1, 0xDC, 0xC1, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 72 };
+	static const u8 head[INDEX_HEADER] = {0xC1, 0xF1, 0xDC, 0xC1, 0, 0, 0, 1,
+					      0,    0,    0,    1,    0, 0, 0, 72};
 	static const u8 golden[INDEX_ENTRY] = {
-		0, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0, 0, 3, 0x40, 0, 0, 0, 0, 0, 0, 3, 0x20,
-		1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 3, 4, 5, 6, 7, 9, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88,
-		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 3,
+	    0, 0, 0, 0, 0,    0,    0x10, 0,    0,    0,    0,    0,    0, 0, 3, 0x40, 0, 0,
+	    0, 0, 0, 0, 3,    0x20, 1,    2,    3,    4,    5,    6,    7, 8, 1, 2,    3, 4,
+	    5, 6, 7, 9, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0,    0, 0,
+	    0, 0, 0, 0, 0,    0,    0,    0,    0,    6,    0,    0,    0, 0, 0, 0,    0, 3,
 	};
 	u8 p[INDEX_HEADER + INDEX_ENTRY];
 	PacketInfo back;
@@ -79,30 +87,26 @@ static void test_body(void)
 		u32 size;
 		bool good;
 	} cases[] = {
-		{ 1, "", 0, true },	       { 1, "x", 1, false },
-		{ 2, "12345678", 8, true },    { 2, "1234567", 7, false },
-		{ 2, "123456789", 9, false },  { 3, "", 1, true },
-		{ 3, "abc", 4, true },	       { 3, "abc", 3, false },
-		{ 3, "", 0, false },	       { 3, "a\0b", 4, false },
-		{ 4, "\0", 2, true },	       { 4, "\1\0xxxx", 6, true },
-		{ 4, "\1\0xxx", 5, false },    { 4, "\2\0xxxx", 6, false },
-		{ 4, "\xff\xffxxxx", 6, false }, { 4, "", 1, false },
-		{ 5, "abc\0\1\0zq", 8, true }, { 5, "abc\0\1\0z", 7, false },
-		{ 5, "abcdefgh", 8, false },   { 6, "1234567", 7, false },
-		{ 6, "12345678", 8, true },    { 0, "", 0, false },
-		{ 7, "", 0, false },	       { 8, "", 0, false },
-		{ 70000, "", 0, false },       { 0xFFFF, "", 0, false },
+	    {1, "", 0, true},          {1, "x", 1, false},          {2, "12345678", 8, true},
+	    {2, "1234567", 7, false},  {2, "123456789", 9, false},  {3, "", 1, true},
+	    {3, "abc", 4, true},       {3, "abc", 3, false},        {3, "", 0, false},
+	    {3, "a\0b", 4, false},     {4, "\0", 2, true},          {4, "\1\0xxxx", 6, true},
+	    {4, "\1\0xxx", 5, false},  {4, "\2\0xxxx", 6, false},   {4, "\xff\xffxxxx", 6, false},
+	    {4, "", 1, false},         {5, "abc\0\1\0zq", 8, true}, {5, "abc\0\1\0z", 7, false},
+	    {5, "abcdefgh", 8, false}, {6, "1234567", 7, false},    {6, "12345678", 8, true},
+	    {0, "", 0, false},         {7, "", 0, false},           {8, "", 0, false},
+	    {70000, "", 0, false},     {0xFFFF, "", 0, false},
 	};
 	TraceClass classes[] = {
-		{ 1, maker_class("p", "none", 6, NULL) },
-		{ 2, maker_class("p", "one", 6, "a", TRACER_TYPE_F64, 0, 0, NULL) },
-		{ 3, maker_class("p", "str", 6, "a", TRACER_TYPE_STR, 0, 0, NULL) },
-		{ 4, maker_class("p", "var", 6, "a", TRACER_TYPE_U32, TRACER_SHAPE_VAR, 0, NULL) },
-		{ 5, maker_class("p", "mix", 6, "a", TRACER_TYPE_STR, 0, 0, "b", TRACER_TYPE_BYTE,
-				 TRACER_SHAPE_VAR, 0, "c", TRACER_TYPE_I8, 0, 0, NULL) },
-		{ 6, maker_class("p", "fixed", 6, "a", TRACER_TYPE_U16, TRACER_SHAPE_FIXED, 4, NULL) },
-		{ 7, maker_class("p", "bad", 6, "a", 99, 0, 0, NULL) },
-		{ 0x12345, maker_class("p", "id", 6, NULL) },
+	    {1, maker_class("p", "none", 6, NULL)},
+	    {2, maker_class("p", "one", 6, "a", TRACER_TYPE_F64, 0, 0, NULL)},
+	    {3, maker_class("p", "str", 6, "a", TRACER_TYPE_STR, 0, 0, NULL)},
+	    {4, maker_class("p", "var", 6, "a", TRACER_TYPE_U32, TRACER_SHAPE_VAR, 0, NULL)},
+	    {5, maker_class("p", "mix", 6, "a", TRACER_TYPE_STR, 0, 0, "b", TRACER_TYPE_BYTE,
+			    TRACER_SHAPE_VAR, 0, "c", TRACER_TYPE_I8, 0, 0, NULL)},
+	    {6, maker_class("p", "fixed", 6, "a", TRACER_TYPE_U16, TRACER_SHAPE_FIXED, 4, NULL)},
+	    {7, maker_class("p", "bad", 6, "a", 99, 0, 0, NULL)},
+	    {0x12345, maker_class("p", "id", 6, NULL)},
 	};
 	for (u32 contexts = 0; contexts < 4; contexts++) {
 		_cleanup_(class_table_freep) ClassTable *t = NULL;

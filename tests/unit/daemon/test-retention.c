@@ -35,7 +35,7 @@ static bool there(const char *directory, const char *name)
 static void test_count(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = { .max_count = 2 };
+	SnapshotConfig c = {.max_count = 2};
 	RetentionResult result;
 	char *names[5];
 
@@ -56,7 +56,7 @@ static void test_count(void)
 static void test_size_and_age(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = { .max_size = 250000 };
+	SnapshotConfig c = {.max_size = 250000};
 	RetentionResult result;
 	char *names[5];
 
@@ -66,12 +66,13 @@ static void test_size_and_age(void)
 	g_assert_cmpuint(result.n_removed, ==, 3);
 	for (u32 i = 0; i < 5; i++)
 		g_assert_true(there(directory, names[i]) == (i < 2));
-	c = (SnapshotConfig){ .max_age_ns = 1800 * NSEC_PER_SEC };
+	c = (SnapshotConfig){.max_age_ns = 1800 * NSEC_PER_SEC};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 1);
 	g_assert_true(there(directory, names[0]));
 	/* the newest stays, however old and large */
-	c = (SnapshotConfig){ .max_age_ns = 1, .max_size = 1, .max_count = 1, .keep_free = UINT64_MAX };
+	c = (SnapshotConfig){
+	    .max_age_ns = 1, .max_size = 1, .max_count = 1, .keep_free = UINT64_MAX};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 0);
 	g_assert_true(there(directory, names[0]));
@@ -84,22 +85,22 @@ static void test_size_and_age(void)
 static void test_strangers(void)
 {
 	static const char *const strangers[] = {
-		"notes",
-		"20200101T000000.000000Z",
-		"20200101T000000.000000Z-",
-		"20200101T000000.00000Z-manual",
-		"20200101 000000.000000Z-manual",
-		"20200101T000000.000000Z-man ual",
-		"x20200101T000000.000000Z-manual",
-		".20200101T000000.000000Z-manual",
-		".notes.tmp",
-		"lost+found",
+	    "notes",
+	    "20200101T000000.000000Z",
+	    "20200101T000000.000000Z-",
+	    "20200101T000000.00000Z-manual",
+	    "20200101 000000.000000Z-manual",
+	    "20200101T000000.000000Z-man ual",
+	    "x20200101T000000.000000Z-manual",
+	    ".20200101T000000.000000Z-manual",
+	    ".notes.tmp",
+	    "lost+found",
 	};
 	g_autofree char *directory = maker_directory(), *outside = maker_directory();
 	g_autofree char *outside_file = g_build_filename(outside, "precious", NULL);
 	g_autofree char *link = g_build_filename(directory, "20200101T000000.000000Z-link", NULL);
 	g_autofree char *file = g_build_filename(directory, "20200101T000000.000001Z-file", NULL);
-	SnapshotConfig c = { .max_count = 1, .max_age_ns = 1, .max_size = 1 };
+	SnapshotConfig c = {.max_count = 1, .max_age_ns = 1, .max_size = 1};
 	RetentionResult result;
 	g_autofree char *old = snapshot_make(directory, 100, 1, 10);
 	g_autofree char *new = snapshot_make(directory, 1, 1, 10);
@@ -130,17 +131,19 @@ static void test_strangers(void)
 static void test_leftovers(void)
 {
 	static const char *const temporaries[] = {
-		".20200101T000000.000000Z-crash.tmp",
-		".20200101T000000.000001Z-crash.tmp",
-		".20200101T000000.000002Z-crash.tmp",
+	    ".20200101T000000.000000Z-crash.tmp",
+	    ".20200101T000000.000001Z-crash.tmp",
+	    ".20200101T000000.000002Z-crash.tmp",
 	};
-	const char *const busy[] = { "20200101T000000.000001Z-crash", ".20200101T000000.000002Z-crash.tmp", NULL };
+	const char *const busy[] = {"20200101T000000.000001Z-crash",
+				    ".20200101T000000.000002Z-crash.tmp", NULL};
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = { 0 };
+	SnapshotConfig c = {0};
 	RetentionResult result;
 
 	for (size_t i = 0; i < ELEMENTSOF(temporaries); i++) {
-		g_autofree char *path = g_build_filename(directory, temporaries[i], "user-0", "index", NULL);
+		g_autofree char *path =
+		    g_build_filename(directory, temporaries[i], "user-0", "index", NULL);
 
 		g_assert_cmpint(g_mkdir_with_parents(path, 0700), ==, 0);
 	}
@@ -158,7 +161,7 @@ static void test_leftovers(void)
 static void test_keep_free(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = { 0 };
+	SnapshotConfig c = {0};
 	RetentionResult result;
 	struct statvfs v;
 	char *names[4];
@@ -182,12 +185,12 @@ static void test_keep_free(void)
 	g_assert_cmpuint(result.n_removed, ==, 2);
 	for (u32 i = 0; i < 4; i++)
 		g_assert_true(there(directory, names[i]) == (i < 2));
-	c = (SnapshotConfig){ .keep_free_percent = 70 };
+	c = (SnapshotConfig){.keep_free_percent = 70};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 1);
 	g_assert_true(there(directory, names[0]));
 	g_assert_false(retention_room(directory, &c, 400000));
-	g_assert_true(retention_room(directory, &(SnapshotConfig){ 0 }, 1ull << 50));
+	g_assert_true(retention_room(directory, &(SnapshotConfig){0}, 1ull << 50));
 	for (u32 i = 0; i < 4; i++)
 		g_free(names[i]);
 	g_assert_cmpint(umount(directory), ==, 0);

@@ -8,17 +8,19 @@
 #include "tests/unit/daemon/babeltrace.h"
 #include "tests/unit/daemon/checker.h"
 
-#define CONTEXTS (ABI_CONTEXT_VPID | ABI_CONTEXT_VTID)
+#define CONTEXTS  (ABI_CONTEXT_VPID | ABI_CONTEXT_VTID)
 #define N_CLASSES 3
 
 static TraceClass classes[N_CLASSES];
 
 static void classes_make(void)
 {
-	classes[0] = (TraceClass){ 1, maker_class("shop", "number", 6, "n", TRACER_TYPE_U64, 0, 0, NULL) };
-	classes[1] = (TraceClass){ 2, maker_class("shop", "text", 4, "text", TRACER_TYPE_STR, 0, 0, NULL) };
-	classes[2] = (TraceClass){ 3, maker_class("shop", "list", 6, "list", TRACER_TYPE_U16,
-						  TRACER_SHAPE_VAR, 0, NULL) };
+	classes[0] =
+	    (TraceClass){1, maker_class("shop", "number", 6, "n", TRACER_TYPE_U64, 0, 0, NULL)};
+	classes[1] =
+	    (TraceClass){2, maker_class("shop", "text", 4, "text", TRACER_TYPE_STR, 0, 0, NULL)};
+	classes[2] = (TraceClass){
+	    3, maker_class("shop", "list", 6, "list", TRACER_TYPE_U16, TRACER_SHAPE_VAR, 0, NULL)};
 }
 
 static void record_number(Maker *m, u32 ring, u64 n, u64 time)
@@ -38,8 +40,9 @@ static void check_sums(MakerJob *j, Maker *makers, size_t n)
 
 			written += line->count[line->offset & 1];
 		}
-	g_assert_cmpuint(s->n_records + s->n_after_cut + s->overwritten + s->trimmed + s->corrupt_records, ==,
-			 written);
+	g_assert_cmpuint(s->n_records + s->n_after_cut + s->overwritten + s->trimmed +
+			     s->corrupt_records,
+			 ==, written);
 }
 
 /* Runs the job, lets both judges read, and returns what babeltrace2 said. */
@@ -48,7 +51,8 @@ static void judge(MakerJob *j, Maker *makers, size_t n, Babeltrace *b, Checked *
 	g_autofree char *path = maker_job_run(j);
 
 	check_sums(j, makers, n);
-	checker_snapshot(c, path, classes, N_CLASSES, makers[0].region.geometry.contexts, NULL, NULL);
+	checker_snapshot(c, path, classes, N_CLASSES, makers[0].region.geometry.contexts, NULL,
+			 NULL);
 	g_assert_cmpuint(c->n_records, ==, j->result.n_records);
 	babeltrace_run(b, path, NULL);
 	babeltrace_assert_clean(b);
@@ -66,7 +70,7 @@ static void test_simple(void)
 	Babeltrace b;
 	Checked c;
 	u64 now;
-	u8 list[] = { 2, 0, 7, 0, 8, 0 };
+	u8 list[] = {2, 0, 7, 0, 8, 0};
 
 	maker_init(&m, 2, ABI_POLICY_OVERWRITE, CONTEXTS);
 	now = maker_now(&m);
@@ -105,7 +109,7 @@ static void test_time_of_day(void)
 	MakerJob j;
 	Babeltrace b;
 	g_autofree char *path = NULL;
-	const char *const seconds[] = { "--clock-seconds", NULL };
+	const char *const seconds[] = {"--clock-seconds", NULL};
 	double real = (double)g_get_real_time() / 1e6;
 
 	maker_init(&m, 1, ABI_POLICY_OVERWRITE, CONTEXTS);
@@ -127,9 +131,12 @@ static void test_modes(void)
 		const char *path;
 		mode_t mode;
 	} files[] = {
-		{ "", S_IFDIR | 0750 },		      { "user-1000", S_IFDIR | 0750 },
-		{ "user-1000/index", S_IFDIR | 0750 },    { "user-1000/metadata", S_IFREG | 0640 },
-		{ "user-1000/cpu_0", S_IFREG | 0640 },    { "user-1000/index/cpu_0.idx", S_IFREG | 0640 },
+	    {"", S_IFDIR | 0750},
+	    {"user-1000", S_IFDIR | 0750},
+	    {"user-1000/index", S_IFDIR | 0750},
+	    {"user-1000/metadata", S_IFREG | 0640},
+	    {"user-1000/cpu_0", S_IFREG | 0640},
+	    {"user-1000/index/cpu_0.idx", S_IFREG | 0640},
 	};
 	mode_t mask = umask(0077);
 	Maker m;
@@ -194,7 +201,8 @@ static void test_overwrite(void)
 	g_assert_cmpfloat(j.result.reach, >=, 14.0 / 16);
 	g_assert_cmpuint(babeltrace_discarded(&b), ==, 0);
 	for (u64 i = 0; i < b.n; i++) {
-		g_autofree char *text = g_strdup_printf("{ n = %" G_GUINT64_FORMAT " }", n - b.n + i);
+		g_autofree char *text =
+		    g_strdup_printf("{ n = %" G_GUINT64_FORMAT " }", n - b.n + i);
 
 		g_assert_nonnull(strstr(b.lines[i], text));
 	}
@@ -230,7 +238,8 @@ static void test_discard(void)
 	maker_clear(&m);
 }
 
-/* Losses are told where they happened, in the first packet too; those before the trace are not told as its. */
+/* Losses are told where they happened, in the first packet too; those before the trace are not told
+ * as its. */
 static void test_losses(void)
 {
 	Maker m;
@@ -267,8 +276,9 @@ static void test_losses(void)
 /* Silences longer than a compact stamp can say, inside a sub-buffer, and one just below. */
 static void test_extended(void)
 {
-	static const u64 gaps[] = { 0, 1000, 5000000000, 1000, 4294000000, 9000000000, 4293000000, 1 };
-	const char *const arguments[] = { "--clock-cycles", NULL };
+	static const u64 gaps[] = {0,          1000,       5000000000, 1000,
+				   4294000000, 9000000000, 4293000000, 1};
+	const char *const arguments[] = {"--clock-cycles", NULL};
 	Maker m;
 	MakerJob j;
 	Babeltrace b;
@@ -311,7 +321,8 @@ static void test_after_cut(void)
 	now = maker_now(&m);
 	for (u64 i = 0; i < 100; i++)
 		record_number(&m, 0, i, now - 1000 + i);
-	/* an idle ring that wakes behind the cut, with a stamp that could be taken for one 4.29 s ago */
+	/* an idle ring that wakes behind the cut, with a stamp that could be taken for one 4.29 s
+	 * ago */
 	record_number(&m, 1, 0, now - 6000000000);
 	for (u64 i = 0; i < 300; i++) {
 		record_number(&m, 0, 1000 + i, now + 60000000000 + i);
@@ -386,7 +397,7 @@ static u64 tree_bytes(const char *path)
 
 static void test_max_size(void)
 {
-	static const u64 sizes[] = { 100000, 50000, 20000, 12345, 8000, 100 };
+	static const u64 sizes[] = {100000, 50000, 20000, 12345, 8000, 100};
 	Maker m;
 	u64 now, n = 12000;
 
@@ -413,8 +424,9 @@ static void test_max_size(void)
 			g_assert_nonnull(strstr(b.lines[b.n - 1], "n = 11999 "));
 			/* each ring reaches to the same time, but for a packet */
 			for (guint i = 1; i < b.n; i++)
-				g_assert_cmpuint(g_ascii_strtoull(strstr(b.lines[i], "n = ") + 4, NULL, 10), >=,
-						 n - 1 - 3 * b.n);
+				g_assert_cmpuint(
+				    g_ascii_strtoull(strstr(b.lines[i], "n = ") + 4, NULL, 10), >=,
+				    n - 1 - 3 * b.n);
 		} else
 			g_assert_cmpuint(j.result.n_records, ==, 0);
 		babeltrace_clear(&b);
@@ -447,7 +459,8 @@ static void test_owners(void)
 
 		g_assert_nonnull(strstr(b.lines[i], text));
 	}
-	g_autofree char *second = g_build_filename(j.directory, j.job.name, "user-1000+2", "metadata", NULL);
+	g_autofree char *second =
+	    g_build_filename(j.directory, j.job.name, "user-1000+2", "metadata", NULL);
 	g_autofree char *third = g_build_filename(j.directory, j.job.name, "_._..___2J", NULL);
 	g_assert_true(g_file_test(second, G_FILE_TEST_IS_REGULAR));
 	g_assert_true(g_file_test(third, G_FILE_TEST_IS_DIR));
@@ -460,7 +473,7 @@ static void test_owners(void)
 /* Records that are not what their class says go alone; their neighbours stay. */
 static void test_bad_records(void)
 {
-	static const u8 list_too_long[] = { 9, 0, 1, 0 }, list_too_short[] = { 1, 0, 1, 0, 2, 0 };
+	static const u8 list_too_long[] = {9, 0, 1, 0}, list_too_short[] = {1, 0, 1, 0, 2, 0};
 	Maker m;
 	MakerJob j;
 	Babeltrace b;
@@ -470,9 +483,9 @@ static void test_bad_records(void)
 	maker_init(&m, 1, ABI_POLICY_OVERWRITE, CONTEXTS);
 	time = maker_now(&m) - 20000000000;
 	record_number(&m, 0, 0, time);
-	maker_record(&m, 0, 77, time + 1, "abcdefgh", 8);   /* no such class */
-	maker_record(&m, 0, 1, time + 2, "abcdefghi", 9);   /* left over */
-	maker_record(&m, 0, 1, time + 3, "abc", 3);	    /* short */
+	maker_record(&m, 0, 77, time + 1, "abcdefgh", 8); /* no such class */
+	maker_record(&m, 0, 1, time + 2, "abcdefghi", 9); /* left over */
+	maker_record(&m, 0, 1, time + 3, "abc", 3);       /* short */
 	maker_record(&m, 0, 2, time + 4, "no end", 6);
 	maker_record(&m, 0, 2, time + 5, "two\0ends", 9);
 	maker_record(&m, 0, 3, time + 6, list_too_long, sizeof(list_too_long));
@@ -497,7 +510,8 @@ static void test_bad_records(void)
 /* Stamps that go back, or ahead, are put right and counted; the others keep their times. */
 static void test_backwards(void)
 {
-	static const int64_t stamps[] = { 0, 10, 5, 20, 30000000000, 21, -7000000000, 22, 4294967290, 23 };
+	static const int64_t stamps[] = {0,  10,          5,  20,         30000000000,
+					 21, -7000000000, 22, 4294967290, 23};
 	Maker m;
 	MakerJob j;
 	Babeltrace b;
@@ -556,8 +570,21 @@ static void test_broken_subs(void)
 /* Positions and counts that cannot be. */
 static void test_absurd_lines(void)
 {
-	static const u64 words[] = { 1, 2, 3, 4, 64, 128, 129, 4096, 65536, 1ull << 40, 1ull << 62, 1ull << 63,
-				     UINT64_MAX, UINT64_MAX - 3, UINT64_MAX - 4095 };
+	static const u64 words[] = {1,
+				    2,
+				    3,
+				    4,
+				    64,
+				    128,
+				    129,
+				    4096,
+				    65536,
+				    1ull << 40,
+				    1ull << 62,
+				    1ull << 63,
+				    UINT64_MAX,
+				    UINT64_MAX - 3,
+				    UINT64_MAX - 4095};
 	for (size_t i = 0; i < ELEMENTSOF(words) * 4; i++) {
 		Maker m;
 		MakerJob j;
@@ -592,8 +619,8 @@ static void test_absurd_lines(void)
 	}
 }
 
-/* Nothing is left behind when the disk is full, and the words have numbers. It fills up at another place for
- * each size: at a directory, a stream, an index, the metadata. */
+/* Nothing is left behind when the disk is full, and the words have numbers. It fills up at another
+ * place for each size: at a directory, a stream, an index, the metadata. */
 static void test_no_space(void)
 {
 	g_autofree char *mount_point = maker_directory();
@@ -620,7 +647,8 @@ static void test_no_space(void)
 		r = snapshot_run(&j.job, &j.result, &j.failure);
 		dir = g_dir_open(mount_point, 0, NULL);
 		if (r < 0) {
-			g_autofree char *available = g_strdup_printf(", %u are available", pages * 4096);
+			g_autofree char *available =
+			    g_strdup_printf(", %u are available", pages * 4096);
 
 			failed++;
 			g_assert_cmpint(r, ==, -ENOSPC);
@@ -672,7 +700,8 @@ static void test_in_the_way(void)
 	maker_clear(&m);
 }
 
-/* Rings of lies: bytes of records, headers and lines changed at random. Whatever is written must read. */
+/* Rings of lies: bytes of records, headers and lines changed at random. Whatever is written must
+ * read. */
 static void test_hostile(void)
 {
 	u32 seed = g_test_rand_int_range(0, 0x7FFFFFFF) | 1;
@@ -690,11 +719,13 @@ static void test_hostile(void)
 		int edits = g_rand_int_range(rand, 1, 40);
 		g_autofree char *path = NULL;
 
-		maker_init(&m, 2, g_rand_boolean(rand) ? ABI_POLICY_DISCARD : ABI_POLICY_OVERWRITE, CONTEXTS);
+		maker_init(&m, 2, g_rand_boolean(rand) ? ABI_POLICY_DISCARD : ABI_POLICY_OVERWRITE,
+			   CONTEXTS);
 		time = maker_now(&m) - 8000000000;
 		for (u32 i = 0; i < n; i++) {
 			u8 text[40];
-			u32 id = (u32)g_rand_int_range(rand, 1, 4), size = (u32)g_rand_int_range(rand, 1, 40);
+			u32 id = (u32)g_rand_int_range(rand, 1, 4),
+			    size = (u32)g_rand_int_range(rand, 1, 40);
 
 			memset(text, 'a', sizeof(text));
 			if (id == 1)
@@ -719,23 +750,26 @@ static void test_hostile(void)
 
 			switch (g_rand_int_range(rand, 0, 5)) {
 			case 0: /* one bit anywhere */
-				data[g_rand_int_range(rand, 0, 65536)] ^= (u8)(1 << g_rand_int_range(rand, 0, 8));
+				data[g_rand_int_range(rand, 0, 65536)] ^=
+				    (u8)(1 << g_rand_int_range(rand, 0, 8));
 				break;
 			case 1: /* a header */
 				data[sub + (u32)g_rand_int_range(rand, 0, 40)] ^=
-					(u8)(1 << g_rand_int_range(rand, 0, 8));
+				    (u8)(1 << g_rand_int_range(rand, 0, 8));
 				break;
 			case 2: /* a stretch of noise */
-				for (u32 k = 0, at = (u32)g_rand_int_range(rand, 0, 65000); k < 64; k++)
+				for (u32 k = 0, at = (u32)g_rand_int_range(rand, 0, 65000); k < 64;
+				     k++)
 					data[at + k] = (u8)g_rand_int(rand);
 				break;
 			case 3: /* the first records of a sub-buffer */
-				data[sub + 128 + (u32)g_rand_int_range(rand, 0, 100)] = (u8)g_rand_int(rand);
+				data[sub + 128 + (u32)g_rand_int_range(rand, 0, 100)] =
+				    (u8)g_rand_int(rand);
 				break;
 			default: /* the line, seldom */
 				if (g_rand_int_range(rand, 0, 4) == 0)
 					line[g_rand_int_range(rand, 0, 256)] ^=
-						(u8)(1 << g_rand_int_range(rand, 0, 8));
+					    (u8)(1 << g_rand_int_range(rand, 0, 8));
 			}
 		}
 		maker_job_init(&j, &m, 1, classes, N_CLASSES);
