@@ -173,6 +173,9 @@ static bool wait_for_users(struct slot *s)
 
 static int fence_sequences(void)
 {
+#ifdef BROKEN_NOFENCE /* negative control of tests/stress: sequences go on with the old pointer */
+	return 0;
+#endif
 	if (!sequence_offset)
 		return 0; /* no thread has ever run one */
 	if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) == 0)
@@ -195,12 +198,10 @@ void slot_detach(struct slot *s)
 	s->map = NULL;
 	s->ring_mask = s->sub_mask = s->data = 0;
 #endif
-#ifndef BROKEN_NOFENCE /* negative control: sequences go on with the old pointer */
 	/* Without the fence nothing that a sequence has loaded may ever change under it: not the mapping,
 	 * nor the slot's other words. */
 	if (fence_sequences() < 0)
 		s->retired = 1;
-#endif
 	if (!wait_for_users(s))
 		s->retired = 1;
 	if (!s->retired && cover(s->range, s->size) == MAP_FAILED)

@@ -177,14 +177,18 @@ class Machine:
             signal.signal(s, lambda number, frame: sys.exit(128 + number))
 
     # ---- before the boot ----
-    def prepare(self):
-        """An overlay with the project installed as `meson install` does it, and its users made."""
+    def prepare_empty(self):
+        """An overlay without anything of the project."""
         self._mount()
         # The journals of this machine are none of its business, and would be copied up.
         shutil.rmtree(self.root / 'var/log/journal', ignore_errors=True)
         # Nor is a daemon's state that may be installed here.
         shutil.rmtree(self.root / 'var/lib/tracer', ignore_errors=True)
         shutil.rmtree(self.root / 'etc/tracer', ignore_errors=True)
+
+    def prepare(self):
+        """An overlay with the project installed as `meson install` does it, and its users made."""
+        self.prepare_empty()
         r = subprocess.run(['meson', 'install', '-C', str(self.build), '--no-rebuild', '--quiet'],
                            env=dict(os.environ, DESTDIR=str(self.root)), capture_output=True, text=True)
         if r.returncode != 0:

@@ -124,7 +124,7 @@ static void run(u32 kind, bool side, u32 policy)
 	sequence_offset = (char *)&area - sequence_thread_pointer();
 	reader_init(&r, region.map, &g, side ? 2 : 1);
 	for (u64 n = 0; n < 3000; n++) {
-		u64 head[2 + SIZES / 8] = { 0 };
+		u64 head[4 + SIZES / 8] = { 0 };
 		char text[64];
 		struct record_part parts[2] = { { &head[1], 0, 0 }, { text, 0, 1 } };
 		enum record_result result;
