@@ -587,7 +587,7 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
                                                                                                    \
 		TRACER_MAP_(TRACER_PUT_, __VA_ARGS__)                                              \
 		tracer_close_(&g);                                                                 \
-		if (!loose || g.n == 1)                                                            \
+		if ((int)loose == 0 || g.n == 1)                                                   \
 			tracer_record_one_(&tracer_event_##id, tracer_bits_,                       \
 					   TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), buffer.bytes,  \
 					   part[0].size);                                          \
