@@ -348,6 +348,28 @@ static void test_dead_waits(House *h, gconstpointer unused)
 	program_end(&b);
 }
 
+/* Nor do they go with one snapshot while others wait that were asked for when they were there. */
+static void test_dead_wanted(House *h, gconstpointer unused)
+{
+	Program p;
+	Failure f;
+	Ends e = {};
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 10");
+	program_tell(&p, "exit 0");
+	house_until(h, nobody_lives, h);
+	for (int i = 0; i < 5; i++)
+		g_assert_cmpint(ask(h, &e, NULL, &f), ==, 0);
+	await_ends(h, &e, 5);
+	g_assert_cmpuint(e.n_failed, ==, 0);
+	for (u32 i = 0; i < e.n; i++)
+		g_assert_cmpuint(trace_count(e.path[i], "shop:order"), ==, 10);
+	g_assert_cmpuint(house_info(h, "flight").n_owners, ==, 0);
+	ends_clear(&e);
+	program_end(&p);
+}
+
 /* A snapshot that was told to take less does not make a dead process's rings go. */
 static void test_dead_kept(House *h, gconstpointer unused)
 {
@@ -574,6 +596,7 @@ int main(int argc, char **argv)
 	ADD("remove", SESSION(""), test_remove);
 	ADD("cut-at-once", SESSION(CRASH), test_cut_at_once);
 	ADD("dead/waits", SESSION(PROCESS CRASH), test_dead_waits);
+	ADD("dead/wanted", SESSION(PROCESS), test_dead_wanted);
 	ADD("dead/kept", SESSION(PROCESS), test_dead_kept);
 	ADD("thousand", SESSION("snapshot: { on_crash = true; max_count = 100; };"), test_thousand);
 	ADD("sums/overwrite", SESSION(""), test_sums);
