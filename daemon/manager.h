@@ -61,7 +61,7 @@ typedef struct {
 /* Called exactly once, from the loop, when the snapshot is on disk (path) or is not (failure). */
 typedef void (*SnapshotDone)(void *userdata, const char *path, const Failure *failure);
 
-/* Starts a snapshot on the worker. trigger is the last part of the directory's name ("manual", "crash", "program",
+/* Queues a snapshot (jobs.h). trigger is the last part of the directory's name ("manual", "crash", "program",
  * "unit", "stop"); reason is free text for the metadata. Returns 0 and later calls done (may be NULL), or fails at once.
  * *ret_path (may be NULL; owned by the caller) is where it will be. */
 int manager_snapshot(Manager *m, const char *name, const char *trigger, const char *reason,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One snapshot: one cut over all rings of a session, held, copied, checked, and written as traces.
- * Runs on a worker thread with its own copy of everything it needs, and touches no daemon state. */
+ * Runs on worker threads with its own copy of everything it needs, and touches no daemon state. */
 #pragma once
 
 #include "daemon/failure.h"
