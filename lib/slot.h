@@ -59,13 +59,14 @@ SLOT_AT(policy, SLOT_POLICY);
  * The slot must be detached. Checks F_GET_SEALS (SHRINK must be there, else a peer could shorten the file
  * under us) and the size of the file against geometry_size(g). Maps with MADV_DONTFORK. `ids` is kept, not
  * copied. Returns 0 or -errno; on failure the slot stays detached. Called under the attach lock only.
- * Async-signal-safe. */
+ * Async-signal-safe; may change errno. Addresses and retirement are kept in the slot, so that it must be
+ * zeroed once, before its first use, and never again but by the kernel in a forked child. */
 int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation,
 		const u16 *cpu_ring, const u16 *ids, u32 n_ids);
 
 /* Ends the use of the ring: generation 0, membarrier(PRIVATE_EXPEDITED_RSEQ), waits (bounded) for users, then
  * covers the range with anonymous memory. If the membarrier fails or the users do not leave, the
- * mapping stays (and the slot is retired in the latter case). Async-signal-safe. */
+ * mapping stays and the slot is retired: slot_attach() refuses it. Async-signal-safe, keeps errno. */
 void slot_detach(struct slot *s);
 
 /* Both membarrier registrations; from the constructor, while there is one thread (later each costs an
