@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Both ends in one process on one mapping, for the thread sanitizer: four threads write to side rings, a fifth
- * consumes them in place under `discard`. What the protocol orders by acquire and release must be all the order
- * there is. (The per-CPU sequences are assembly, which the
- * sanitizer does not see; under `overwrite` a reader copies bytes that may be written, by design.) */
+/* Both ends in one process on one mapping, for the thread sanitizer: four threads write to side
+ * rings, a fifth consumes them in place under `discard`. What the protocol orders by acquire and
+ * release must be all the order there is. (The per-CPU sequences are assembly, which the sanitizer
+ * does not see; under `overwrite` a reader copies bytes that may be written, by design.) */
 #include "lib/atomic.h"
 #include "lib/reader.h"
 #include "lib/record.h"
@@ -19,8 +19,8 @@ static struct slot slot;
 static struct region region;
 static u32 running;
 static u64 done[THREADS], lost[THREADS];
-static const struct record_clock clock_monotonic = { ABI_CLOCK_MONOTONIC, 0 };
-static const struct geometry geometry = { 16, 12, 16, 12, 1, 2, ABI_POLICY_DISCARD, 3 };
+static const struct record_clock clock_monotonic = {ABI_CLOCK_MONOTONIC, 0};
+static const struct geometry geometry = {16, 12, 16, 12, 1, 2, ABI_POLICY_DISCARD, 3};
 static u16 cpu_ring[ABI_MAX_CPUS];
 
 static void *write_records(void *arg)
@@ -28,11 +28,10 @@ static void *write_records(void *arg)
 	u32 who = (u32)(uintptr_t)arg;
 
 	for (u32 i = 0; i < RECORDS; i++) {
-		u64 head[3] = { 0, i, 0 };
-		struct record_part parts[2] = { { &head[1], 8, 0 }, { "abc", 4, 1 } };
-		enum record_result r =
-			record_write_side(&slot, 1, 1 + who, (u64)(who + 1) << 32, 1, &clock_monotonic,
-					  parts, 1 + i % 2);
+		u64 head[3] = {0, i, 0};
+		struct record_part parts[2] = {{&head[1], 8, 0}, {"abc", 4, 1}};
+		enum record_result r = record_write_side(&slot, 1, 1 + who, (u64)(who + 1) << 32, 1,
+							 &clock_monotonic, parts, 1 + i % 2);
 
 		if (r == RECORD_DONE)
 			done[who]++;
@@ -81,7 +80,7 @@ int main(void)
 {
 	pthread_t threads[THREADS];
 	struct reader readers[2];
-	u64 at[2] = { 0 }, clock[2] = { 0 }, seen = 0, written = 0, losses = 0, told = 0;
+	u64 at[2] = {0}, clock[2] = {0}, seen = 0, written = 0, losses = 0, told = 0;
 	bool over = false;
 
 	if (region_create(&region, "race", &geometry, 0, 1, NULL, 0) < 0 ||
