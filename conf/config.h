@@ -3,6 +3,8 @@
  * the program never sees libconfig. All strings and arrays are owned by their struct. */
 #pragma once
 
+#include <stdio.h>
+
 #include "lib/base.h"
 
 typedef enum { POLICY_OVERWRITE, POLICY_DISCARD } Policy;
@@ -16,6 +18,12 @@ typedef struct {
 	char **v;
 	size_t n;
 } Strings;
+
+/* Where a setting was made; file is NULL where nobody made it: the default holds. */
+typedef struct {
+	char *file;
+	int line;
+} ConfigOrigin;
 
 /* Automatic snapshots, and what may stay on disk. 0 means "no limit" for sizes, counts and times. */
 typedef struct {
@@ -50,10 +58,11 @@ typedef struct {
 	Io io;
 	OnStop on_stop;
 	SnapshotConfig snapshot;
+	ConfigOrigin *origins; /* which file set what; session_config_origin() */
 } SessionConfig;
 
 typedef struct {
-	char *snapshot_directory; /* default: the state directory + "/snapshots" */
+	char *snapshot_directory; /* NULL: the state directory + "/snapshots" */
 	ClockChoice clock;
 	u64 max_memory;		  /* of all rings of all sessions */
 	u64 max_memory_per_user;  /* of all rings whose owner is or belongs to one user */
@@ -61,6 +70,7 @@ typedef struct {
 	u32 max_producers_per_user;
 	u32 max_classes_per_user;
 	u64 sync_timeout_ns;	  /* a producer that does not finish its exchange in this time is dropped */
+	ConfigOrigin *origins;
 } DaemonConfig;
 
 typedef struct {
@@ -82,18 +92,36 @@ typedef struct {
 	size_t n;
 } ConfigProblems;
 
-/* Where configuration is looked for, in rising precedence of directories: main file = the first found of
- * D/tracer.conf from the last directory to the first; then D/tracer.conf.d/NAME.conf of all directories, sorted by
- * NAME across directories, the last directory winning for the same NAME (an empty file or a link to
- * /dev/null masks). The default list: /usr/lib/tracer /usr/local/lib/tracer /run/tracer /etc/tracer. */
+/* Where configuration is looked for, in rising precedence: first D/tracer.conf of every directory, in this order; then
+ * D/tracer.conf.d/NAME.conf of all directories, sorted by NAME across directories, the last directory winning
+ * for the same NAME. What is read later wins, key by key. A drop-in that is empty or a link to /dev/null masks those of
+ * its NAME; a tracer.conf that is a link to /dev/null masks the ones before it. The default list: /usr/lib/tracer
+ * /usr/local/lib/tracer /run/tracer /etc/tracer. */
 extern const char *const config_default_directories[];
 
-/* Reads everything below `directories` (NULL-terminated). *ret is always set unless -ENOMEM: it holds what could be
- * used; *problems says what could not. Returns 0 if there was no error (warnings may be), -EINVAL if there was,
- * -ENOMEM. A daemon that starts uses what there is; a reload goes on only with 0. */
-int config_read(const char *const *directories, Config **ret, ConfigProblems *problems);
+/* Reads everything below `directories` (NULL-terminated; NULL: the default list). *ret is always set unless -ENOMEM: it
+ * holds what could be used; *problems says what could not. Returns 0 if there was no error (warnings may be),
+ * -EINVAL if there was, -ENOMEM. A daemon that starts uses what there is; a reload goes on only with 0.
+ * What "could be used" means: a file whose text is broken is left out; in the others a group (a session, the daemon)
+ * with an error is left out, so that it is as the files before made it, or is not there. */
+int config_load(const char *const *directories, Config **ret, ConfigProblems *problems);
 /* The same for exactly one file (--config, --check-config FILE). */
-int config_read_file(const char *file, Config **ret, ConfigProblems *problems);
+int config_load_file(const char *file, Config **ret, ConfigProblems *problems);
+/* libconfig exports two functions of these names, and would find ours in their place. */
+#define config_read	 config_load
+#define config_read_file config_load_file
+
+/* --check-config: reads `file`, or all of `directories` (NULL: the default list) where file is NULL, prints every problem
+ * to out, one a line, and a last line that sums up. Returns what the process should exit with: 0, 78 (EX_CONFIG) if there
+ * was an error, 71 (EX_OSERR) without memory. */
+int config_check(const char *const *directories, const char *file, FILE *out);
+int config_check_main(const char *file, FILE *out);
+
+/* The effective settings, in the form of a file that would set them all, each with "// FILE:LINE" or
+ * "// default". 0 or -errno of the stream. */
+int config_dump(const Config *c, FILE *out);
+/* Every key, its range, default and text, for --help-config. */
+int config_help(FILE *out);
 
 Config *config_free(Config *c);
 DEFINE_CLEANUP(Config *, config_free)
@@ -108,20 +136,32 @@ int session_config_new(SessionConfig **ret, const char *name);
 SessionConfig *session_config_copy(const SessionConfig *c);
 SessionConfig *session_config_free(SessionConfig *c);
 DEFINE_CLEANUP(SessionConfig *, session_config_free)
-bool session_config_equal(const SessionConfig *a, const SessionConfig *b);
+bool session_config_equal(const SessionConfig *a, const SessionConfig *b); /* all but where it was said */
+bool daemon_config_equal(const DaemonConfig *a, const DaemonConfig *b);
 bool config_session_name_valid(const char *name);
 
 /* One setting from elsewhere than a file (D-Bus), under the key of the file: "memory", "snapshot.max_count".
  * Returns 0, -EINVAL (*ret_text: a sentence that names the key, the nearest right one or the range; owned by the
  * caller) or -ENOMEM. */
 typedef struct {
-	enum { CONFIG_BOOL, CONFIG_INT, CONFIG_STRING, CONFIG_STRINGS } type;
+	enum {
+		CONFIG_BOOL,
+		CONFIG_INT,
+		CONFIG_STRING,
+		CONFIG_STRINGS,
+		/* what only a file can hold, and no key wants */
+		CONFIG_FRACTION,
+		CONFIG_GROUP,
+		CONFIG_LIST,
+	} type;
 	bool boolean;
 	int64_t integer;
 	const char *string;
 	Strings strings; /* borrowed */
 } ConfigValue;
 int session_config_set(SessionConfig *c, const char *key, const ConfigValue *value, char **ret_text);
+/* Where "memory", "snapshot.max_count" was set; NULL: nowhere, or no such key. */
+const ConfigOrigin *session_config_origin(const SessionConfig *c, const char *key);
 /* The whole is possible (e.g. memory against sub_buffers); called at the end of a file too. */
 int session_config_check(const SessionConfig *c, char **ret_text);
 
@@ -129,7 +169,12 @@ int session_config_check(const SessionConfig *c, char **ret_text);
  * shipped file to the table. */
 typedef struct {
 	const char *group; /* "daemon", "session", "snapshot" */
-	const char *key, *type, *range, *fallback, *text;
+	const char *key;
+	/* "bool", "choice", "level", "count", "size", "time", "list", "path", "string", "size or per cent" */
+	const char *type;
+	const char *range;
+	const char *fallback; /* the default, as a file would say it */
+	const char *text;
 } ConfigKey;
 const ConfigKey *config_keys(size_t *ret_n);
 
@@ -145,3 +190,5 @@ void format_time(u64 ns, char ret[32]);
 const char *policy_name(Policy p);
 const char *buffers_name(Buffers b);
 const char *io_name(Io io);
+const char *on_stop_name(OnStop s);
+const char *clock_choice_name(ClockChoice c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What may stay on disk: removes whole snapshots, oldest first, never parts and never the newest. */
+/* What may stay on disk: removes whole snapshots, oldest first, never parts and never the newest.
+ */
 #pragma once
 
 #include "conf/config.h"
@@ -10,10 +11,11 @@ typedef struct {
 	u64 bytes_removed;
 } RetentionResult;
 
-/* Applies count, bytes, age and keep-free to the snapshots in `directory`; also removes .*.tmp directories
- * that a dead daemon left (none of a running job: `busy` is NULL-terminated). 0 or -errno of the first failure (goes on after it). */
+/* Applies count, bytes, age and keep-free to the snapshots in `directory`; also removes .*.tmp
+ * directories that a dead daemon left (none of a running job: `busy` is NULL-terminated). 0 or
+ * -errno of the first failure (goes on after it). */
 int retention_apply(const char *directory, const SnapshotConfig *c, const char *const *busy,
 		    RetentionResult *ret);
-/* True if a snapshot of at most `bytes` may be begun: keep_free would still hold once retention has done
- * its best. */
+/* True if a snapshot of at most `bytes` may be begun: keep_free would still hold once retention has
+ * done its best. */
 bool retention_room(const char *directory, const SnapshotConfig *c, u64 bytes);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One snapshot: one cut over all rings of a session, held, copied, checked, and written as traces. Runs on a worker
- * thread with its own copy of everything it needs, and touches no daemon state. */
+/* One snapshot: one cut over all rings of a session, held, copied, checked, and written as traces.
+ * Runs on a worker thread with its own copy of everything it needs, and touches no daemon state. */
 #pragma once
 
 #include "daemon/failure.h"
@@ -8,47 +8,60 @@
 #include "lib/record.h"
 #include "lib/region.h"
 
-/* One owner's rings. The region stays mapped until the job is freed (the session holds a reference). */
+/* One owner's rings. The region stays mapped until the job is freed (the session holds a
+ * reference). */
 typedef struct {
 	u8 *map;
 	struct geometry geometry;
-	const char *label;	/* directory name of its trace: "user-1000", "unit-nginx.service", "process-4711-nginx" */
-	TraceClass *classes;	/* owned array; classes are borrowed and live as long as the job */
+	const char *label;   /* directory name of its trace: "user-1000", "unit-nginx.service",
+				"process-4711-nginx" */
+	TraceClass *classes; /* owned array; classes are borrowed and live as long as the job */
 	size_t n_classes;
-	u32 *cpu_of_ring;	/* owned; n_ring entries: the CPU whose ring it is */
+	u32 *cpu_of_ring; /* owned; n_ring entries: the CPU whose ring it is */
 } SnapshotSource;
 
 typedef struct {
 	const char *session, *trigger, *reason;
-	const char *directory;	/* existing: the session's snapshots */
-	const char *name;	/* of the snapshot: "20261129T160102.123456Z-manual" */
+	const char *directory; /* existing: the session's snapshots */
+	const char *name;      /* of the snapshot: "20261129T160102.123456Z-manual" */
 	struct record_clock clock;
-	TraceClock trace_clock;	/* realtime_offset_ns is taken by snapshot_run() at the cut */
+	TraceClock trace_clock; /* realtime_offset_ns is taken by snapshot_run() at the cut */
 	TraceEnvironment *environment; /* extra pairs: policy, unit, pid, signal ... */
 	size_t n_environment;
 	SnapshotSource *sources;
 	size_t n_sources;
 	u64 duration_ns, max_size; /* 0: all */
-	bool discard;		/* policy: nothing is overwritten, so nothing has to be held */
+	/* Called once the rings are copied and all writers are let go, before anything is made on
+	 * disk (the directory may be made here, and room): what takes time must not come between a
+	 * crash and the copy. 0, or the negative errno that snapshot_run() then returns, with *f
+	 * set. May be NULL. */
+	int (*copied)(void *userdata, Failure *f);
+	void *userdata;
+	bool discard; /* policy: nothing is overwritten, so nothing has to be held */
 } SnapshotJob;
 
 typedef struct {
-	u64 cut;	   /* trace clock */
-	u64 begin;	   /* oldest record kept */
-	u64 n_records;	   /* kept */
-	u64 n_after_cut;   /* walked off */
-	u64 overwritten;   /* written before the cut, no longer in the rings */
-	u64 trimmed;	   /* whole, but outside duration or max_size */
+	u64 cut;         /* trace clock */
+	u64 begin;       /* oldest record kept */
+	u64 n_records;   /* kept */
+	u64 n_after_cut; /* walked off */
+	u64 overwritten; /* written before the cut, no longer in the rings; no record is in two of
+			  * n_records, n_after_cut, overwritten, trimmed, corrupt_records, and their
+			  * sum is all that was ever written */
+	u64 trimmed;     /* whole, but outside duration or max_size */
 	u64 lost[ABI_LOST_CAUSES];
-	u64 clamped;	   /* stamps that went backwards, put right */
-	u64 corrupt_subs;  /* sub-buffers dropped because they could not be believed */
-	u64 corrupt_records; /* records of those, as their headers counted */
-	u64 n_bytes;	   /* of files */
-	u64 hold_ns;	   /* how long writers were held off at most */
-	bool late;	   /* the copy took longer than ABI_HOLD_NS */
-	double reach;	   /* the least part of a full ring that was kept, 0..1; 1 if none was full */
+	u64 clamped;         /* stamps that went backwards, put right */
+	u64 corrupt_subs;    /* sub-buffers dropped, whole or in part, because they could not be
+				believed */
+	u64 corrupt_records; /* records of those, as headers counted, and records that do not fit
+				their class */
+	u64 n_bytes;         /* of files */
+	u64 hold_ns;         /* how long writers were held off at most */
+	bool late;           /* the copy took longer than ABI_HOLD_NS */
+	double reach; /* the least part of a full ring that was kept, 0..1; 1 if none was full */
 } SnapshotResult;
 
-/* Does all of it, into DIRECTORY/.NAME.tmp, and renames to DIRECTORY/NAME when every byte is written and synced. Returns 0,
- * or -errno with *f set and nothing left behind. Blocks; call it from a worker thread. */
+/* Does all of it, into DIRECTORY/.NAME.tmp, and renames to DIRECTORY/NAME when every byte is
+ * written and synced. Returns 0, or -errno with *f set and nothing left behind. Blocks; call it
+ * from a worker thread. */
 int snapshot_run(const SnapshotJob *job, SnapshotResult *ret, Failure *f);

@@ -197,6 +197,7 @@ struct abi_region {
 	uint16_t major, minor;
 	uint32_t ring_shift, sub_shift, side_shift, side_sub_shift, n_ring, n_side, policy, contexts;
 	uint32_t slot, generation;
+	uint32_t reserved; /* a 32-bit compiler would put size here */
 	uint64_t size;
 };
 

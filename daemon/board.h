@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Writes the control page (lib/abi.h 3): the one thing every instrumented program reads. The file is made at boot
+ * by tmpfiles or here, and is rewritten in place for ever: a program that mapped it before this daemon was
+ * born sees what this daemon writes. */
+#pragma once
+
+#include "conf/config.h"
+#include "daemon/cpus.h"
+#include "daemon/failure.h"
+#include "daemon/scope.h"
+#include "lib/record.h"
+
+typedef struct Board Board;
+
+/* Opens or creates `control` in the directory, takes the directory's lock (so that two daemons never share a page:
+ * FAILURE_BUSY), ends what a dead daemon left in the page (masks, slots; generation up), decides the clock or
+ * takes over that of this boot, and writes the CPUs' rings. *ret_clock_warning is set (FAILURE_NONE otherwise) when the
+ * configured clock cannot be had. */
+int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpus,
+	       Failure *ret_clock_warning, Failure *f);
+/* Clears masks and slots and publishes that; the file stays. */
+Board *board_free(Board *b);
+DEFINE_CLEANUP(Board *, board_free)
+
+struct record_clock board_clock(const Board *b);
+const u8 *board_clock_uuid(const Board *b);
+/* The generation programs see now; never 0 after board_open(). */
+u32 board_generation(const Board *b);
+
+/* A free slot, or -ENOSPC. */
+int board_slot_find(const Board *b);
+/* The session in `slot` begins: its buckets' bits, then a fresh slot generation (returned), then the generation. Rings made
+ * for this slot carry what is returned. */
+u32 board_session_begin(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
+/* Other patterns, same rings: bits and generation change, the slot's generation does not, so that programs
+ * which are attached keep recording until they have asked again. */
+void board_session_change(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
+/* Other rings, same patterns: a fresh slot generation. */
+u32 board_session_renew(Board *b, u32 slot);
+void board_session_end(Board *b, u32 slot);
+/* Asks every program that has a wanted provider to synchronise again. */
+void board_bump(Board *b);
+/* After the ring of this CPU was allocated in every region. */
+void board_cpu_ring(Board *b, u32 cpu, u16 ring);
+/* The mapped page, for tests. */
+const struct abi_control_page *board_page(const Board *b);

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+/* The exchanges of programs with the daemon. */
+#include "daemon/exchange.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+/* Per turn of the loop, so that a flood on one connection delays nothing else for long. */
+#define TURN_MESSAGES 64
+/* Bytes of all CLASSES of one exchange: 8192 classes of ordinary size. */
+#define EXCHANGE_MAX_BYTES (4u << 20)
+
+typedef struct Reply Reply;
+struct Reply {
+	Reply *next;
+	Owner *owner; /* owned reference, or NULL */
+	size_t size;
+	u8 data[];
+};
+
+typedef enum {
+	EXCHANGE_HELLO,	  /* nothing came yet */
+	EXCHANGE_CLASSES, /* after HELLO, until END */
+	EXCHANGE_ANSWER,  /* answering, then waiting for the other side to close */
+} ExchangeState;
+
+struct Exchange {
+	Exchanges *set;
+	Exchange *next, *previous;
+	int fd;
+	uid_t uid;
+	pid_t pid;
+	sd_event_source *io, *deadline;
+	ExchangeState state;
+	struct wire_hello hello;
+	Class **classes; /* hello.n_classes of them, n_classes filled */
+	u32 n_classes, bytes;
+	Reply *first, **last;
+	u32 events; /* what io listens for */
+};
+
+static u64 now_monotonic(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
+
+static void complain(Ground *g, uid_t uid, pid_t pid, const char *format, va_list ap)
+{
+	char text[512], more[64] = "";
+	u64 swallowed;
+
+	if (!account_may_log(g->account, uid, now_monotonic(), &swallowed))
+		return;
+	(void)vsnprintf(text, sizeof(text), format, ap);
+	if (swallowed)
+		(void)snprintf(more, sizeof(more), " (and %llu more of this user)",
+			       (unsigned long long)swallowed);
+	journal_log(LOG_WARNING,
+		    &(JournalFields){ .message_id = MESSAGE_PRODUCER_REFUSED, .pid = pid },
+		    "process %d of user %u: %s%s", (int)pid, (unsigned)uid, text, more);
+}
+
+void exchange_complain(const Exchange *x, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	complain(x->set->ground, x->uid, x->pid, format, ap);
+	va_end(ap);
+}
+
+static void replies_free(Exchange *x)
+{
+	for (Reply *r = x->first, *next; r; r = next) {
+		next = r->next;
+		(void)owner_unref(r->owner);
+		free(r);
+	}
+	x->first = NULL;
+	x->last = &x->first;
+}
+
+static Exchange *exchange_free(Exchange *x)
+{
+	Exchanges *set = x->set;
+
+	if (x->previous)
+		x->previous->next = x->next;
+	else
+		set->first = x->next;
+	if (x->next)
+		x->next->previous = x->previous;
+	set->n--;
+	x->io = sd_event_source_disable_unref(x->io);
+	x->deadline = sd_event_source_disable_unref(x->deadline);
+	x->fd = close_fd(x->fd);
+	for (u32 i = 0; i < x->n_classes; i++)
+		(void)class_unref(x->classes[i]);
+	free(x->classes);
+	replies_free(x);
+	account_release(set->ground->account, x->uid, CHARGE_CONNECTIONS, 1);
+	free(x);
+	return NULL;
+}
+
+int exchange_fd(const Exchange *x)
+{
+	return x->fd;
+}
+
+uid_t exchange_uid(const Exchange *x)
+{
+	return x->uid;
+}
+
+const struct wire_hello *exchange_hello(const Exchange *x)
+{
+	return &x->hello;
+}
+
+Class **exchange_take_classes(Exchange *x, u32 *ret_n)
+{
+	*ret_n = x->n_classes;
+	x->n_classes = 0;
+	return steal_ptr(x->classes);
+}
+
+int exchange_reply(Exchange *x, const void *message, size_t size, Owner *owner)
+{
+	Reply *r = calloc(1, sizeof(*r) + size);
+
+	if (!r)
+		return -ENOMEM;
+	r->size = size;
+	memcpy(r->data, message, size);
+	if (owner)
+		r->owner = owner_ref(owner);
+	*x->last = r;
+	x->last = &r->next;
+	return 0;
+}
+
+void exchange_refuse(Exchange *x, int error, const char *text)
+{
+	struct {
+		struct wire_refused m;
+		char text[WIRE_MAX_REASON];
+	} r;
+	size_t n = MIN(strlen(text), sizeof(r.text));
+
+	replies_free(x);
+	memset(&r, 0, sizeof(r));
+	r.m.header = wire_header(WIRE_REFUSED, (u32)(sizeof(r.m) + n));
+	r.m.error = (u32)error;
+	r.m.text_length = (u32)n;
+	memcpy(r.text, text, n);
+	/* without memory for it the program learns by the closed connection */
+	(void)exchange_reply(x, &r, sizeof(r.m) + n, NULL);
+}
+
+/* ---- requests ---- */
+
+static int request_hello(Exchange *x, const struct wire_hello *m)
+{
+	if (m->n_classes > WIRE_MAX_CLASSES)
+		return -EBADMSG;
+	x->hello = *m;
+	x->state = EXCHANGE_CLASSES;
+	if (m->abi_major != ABI_MAJOR) {
+		exchange_refuse(x, EPROTONOSUPPORT,
+				"this tracerd speaks another version; restart the program with "
+				"the library that is installed now");
+		exchange_complain(x, "speaks ABI %u.%u, this daemon %d.%d; refused", m->abi_major,
+				  m->abi_minor, ABI_MAJOR, ABI_MINOR);
+		x->state = EXCHANGE_ANSWER;
+		return 0;
+	}
+	if (m->n_classes) {
+		x->classes = calloc(m->n_classes, sizeof(*x->classes));
+		if (!x->classes)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int request_classes(Exchange *x, const struct wire_classes *m, size_t size)
+{
+	Exchanges *set = x->set;
+	const u8 *p = (const u8 *)(m + 1), *end = (const u8 *)m + size;
+
+	x->bytes += (u32)size;
+	if (m->n == 0 || m->first != x->n_classes || m->n > x->hello.n_classes - x->n_classes ||
+	    x->bytes > EXCHANGE_MAX_BYTES)
+		return -EBADMSG;
+	for (u32 i = 0; i < m->n; i++) {
+		struct event_class *class;
+		Failure f = FAILURE_NULL;
+		int r = class_decode(&class, p, (size_t)(end - p));
+
+		if (r < 0)
+			return r;
+		p += r;
+		r = classes_intern(set->ground->classes, x->uid, class, &x->classes[x->n_classes], &f);
+		if (r < 0) {
+			exchange_refuse(x, r == -EDQUOT ? EDQUOT : ENOMEM, f.text);
+			exchange_complain(x, "%s; refused", f.text);
+			x->state = EXCHANGE_ANSWER;
+			return 0;
+		}
+		x->n_classes++;
+	}
+	return p == end ? 0 : -EBADMSG;
+}
+
+static int request_snapshot(Exchange *x, const struct wire_snapshot *m, size_t size)
+{
+	char reason[WIRE_MAX_REASON + 1];
+
+	if (m->reason_length > WIRE_MAX_REASON || sizeof(*m) + m->reason_length != size)
+		return -EBADMSG;
+	memcpy(reason, m + 1, m->reason_length);
+	reason[m->reason_length] = 0;
+	/* goes into logs and metadata: one line of visible bytes, UTF-8 or not is the writers' care */
+	for (char *c = reason; c < reason + m->reason_length; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			*c = ' ';
+	x->state = EXCHANGE_ANSWER;
+	x->set->handler.snapshot(x->set->userdata, x, m->cookie, reason);
+	return 0;
+}
+
+/* 0, or negative: drop. */
+static int exchange_request(Exchange *x, const void *message, size_t size)
+{
+	int type = wire_check(message, size);
+
+	if (type < 0)
+		return type;
+	if (x->state == EXCHANGE_HELLO && type == WIRE_HELLO)
+		return request_hello(x, message);
+	if (x->state == EXCHANGE_HELLO && type == WIRE_SNAPSHOT)
+		return request_snapshot(x, message, size);
+	if (x->state == EXCHANGE_CLASSES && type == WIRE_CLASSES)
+		return request_classes(x, message, size);
+	if (x->state == EXCHANGE_CLASSES && type == WIRE_END && x->n_classes == x->hello.n_classes) {
+		x->state = EXCHANGE_ANSWER;
+		x->set->handler.synchronise(x->set->userdata, x);
+		return 0;
+	}
+	return -EBADMSG;
+}
+
+/* ---- the connection ---- */
+
+/* 1: sent, 0: later, negative: the other side is gone. */
+static int reply_send(Exchange *x, const Reply *r)
+{
+	struct iovec iov = { .iov_base = (void *)r->data, .iov_len = r->size };
+	union {
+		struct cmsghdr header;
+		u8 space[CMSG_SPACE(sizeof(int))];
+	} control = {};
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
+
+	if (r->owner) {
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control);
+		control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+						   .cmsg_type = SCM_RIGHTS,
+						   .cmsg_len = CMSG_LEN(sizeof(int)) };
+		memcpy(CMSG_DATA(&control.header), &r->owner->region.fd, sizeof(int));
+	}
+	do {
+		n = sendmsg(x->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
+	} while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 1;
+	return errno == EAGAIN ? 0 : -errno;
+}
+
+static int exchange_set_events(Exchange *x, u32 events)
+{
+	if (x->events == events)
+		return 0;
+	x->events = events;
+	return sd_event_source_set_io_events(x->io, events);
+}
+
+/* Sends what can be sent. Negative: drop. */
+static int exchange_send(Exchange *x)
+{
+	while (x->first) {
+		Reply *r = x->first;
+		int k = reply_send(x, r);
+
+		if (k < 0)
+			return k;
+		if (k == 0)
+			return exchange_set_events(x, EPOLLIN | EPOLLOUT);
+		x->first = r->next;
+		if (!x->first)
+			x->last = &x->first;
+		(void)owner_unref(r->owner);
+		free(r);
+	}
+	return exchange_set_events(x, EPOLLIN);
+}
+
+/* Reads and answers what is there. 0: goes on; 1: over; negative: drop. */
+static int exchange_turn(Exchange *x)
+{
+	Exchanges *set = x->set;
+
+	for (int i = 0; i < TURN_MESSAGES; i++) {
+		/* no room for descriptors: what the peer sends of those the kernel closes */
+		ssize_t n = recv(x->fd, set->buffer, sizeof(set->buffer), MSG_DONTWAIT | MSG_TRUNC);
+		int r;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return x->state == EXCHANGE_ANSWER && x->first ? exchange_send(x) : 0;
+		if (n < 0)
+			return -errno;
+		if (n == 0) /* closed; an empty message would look the same and is none of ours */
+			return x->state == EXCHANGE_ANSWER && !x->first ? 1 : -ECONNRESET;
+		if ((size_t)n > WIRE_MAX)
+			return -EBADMSG;
+		r = exchange_request(x, set->buffer, (size_t)n);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static void exchange_drop(Exchange *x, int error)
+{
+	bool answered = x->state == EXCHANGE_ANSWER;
+	Exchanges *set = x->set;
+
+	if (error == -EBADMSG)
+		exchange_complain(x, "sent a message that is none; dropped");
+	else if (error == -ETIME && !answered)
+		exchange_complain(x, "did not finish its request in time; dropped");
+	else if (error == -ENOMEM || error == -ETOOMANYREFS)
+		exchange_complain(x, "could not be answered: %s", strerror(-error));
+	(void)exchange_free(x);
+	/* It asked properly and did not get, or not read, what it wanted. */
+	if (answered && error != -EBADMSG)
+		set->handler.late(set->userdata);
+}
+
+static int exchange_on_io(sd_event_source *s, int fd, u32 revents, void *userdata)
+{
+	Exchange *x = userdata;
+	int r = exchange_turn(x);
+
+	if (r > 0)
+		(void)exchange_free(x);
+	else if (r < 0)
+		exchange_drop(x, r);
+	return 0;
+}
+
+static int exchange_on_deadline(sd_event_source *s, u64 usec, void *userdata)
+{
+	exchange_drop(userdata, -ETIME);
+	return 0;
+}
+
+static void ucred_complain(Exchanges *set, const struct ucred *who, const char *format, ...)
+	_printf_(3, 4);
+static void ucred_complain(Exchanges *set, const struct ucred *who, const char *format, ...)
+{
+	va_list ap;
+
+	va_start(ap, format);
+	complain(set->ground, who->uid, who->pid, format, ap);
+	va_end(ap);
+}
+
+int exchange_accept(Exchanges *set, int fd)
+{
+	_cleanup_close_ int taken = fd;
+	Failure f = FAILURE_NULL;
+	struct ucred ucred;
+	socklen_t size = sizeof(ucred);
+	Exchange *x;
+	int r;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &ucred, &size) < 0)
+		return -errno;
+	r = account_charge(set->ground->account, ucred.uid, CHARGE_CONNECTIONS, 1, &f);
+	if (r < 0) {
+		ucred_complain(set, &ucred, "%s; connection dropped", f.text);
+		return r;
+	}
+	x = calloc(1, sizeof(*x));
+	if (!x) {
+		account_release(set->ground->account, ucred.uid, CHARGE_CONNECTIONS, 1);
+		return -ENOMEM;
+	}
+	*x = (Exchange){ .set = set,
+			 .next = set->first,
+			 .fd = steal_fd(taken),
+			 .uid = ucred.uid,
+			 .pid = ucred.pid,
+			 .events = EPOLLIN };
+	x->last = &x->first;
+	if (set->first)
+		set->first->previous = x;
+	set->first = x;
+	set->n++;
+	r = sd_event_add_io(set->event, &x->io, x->fd, EPOLLIN, exchange_on_io, x);
+	if (r >= 0)
+		r = sd_event_add_time_relative(set->event, &x->deadline, CLOCK_MONOTONIC,
+					       set->timeout_ns / NSEC_PER_USEC, 1000,
+					       exchange_on_deadline, x);
+	if (r < 0) {
+		(void)exchange_free(x);
+		return r;
+	}
+	/* the request is usually there already, and the program waits for us */
+	(void)exchange_on_io(x->io, x->fd, EPOLLIN, x);
+	return 0;
+}
+
+void exchanges_clear(Exchanges *set)
+{
+	while (set->first)
+		(void)exchange_free(set->first);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* What every session and producer of one daemon stands on. Owned by the manager; outlives them all. */
+#pragma once
+
+#include "conf/config.h"
+#include "daemon/account.h"
+#include "daemon/board.h"
+#include "daemon/classes.h"
+#include "daemon/cpus.h"
+
+typedef struct {
+	Board *board;
+	Account *account;
+	Classes *classes;
+	Cpus *cpus;
+	char *snapshot_directory;
+} Ground;

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Snapshots that are asked for. */
+#include "daemon/jobs.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "daemon/job.h"
+#include "daemon/worker.h"
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+#define REASON_MAX	 2048 /* all reasons of one snapshot together */
+
+struct Jobs {
+	Ground *ground;
+	Worker *worker;
+	sd_event_source *begin;
+	Job *first, **last, *running;
+	u32 n;
+	u64 last_name_usec;
+	JobsObserver observer;
+	void *userdata;
+};
+
+static u64 now_monotonic(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
+
+/* Tells everybody, once. */
+static void job_finish(Job *b)
+{
+	Jobs *j = b->queue;
+	const char *path = b->r < 0 ? NULL : b->path;
+
+	if (b->r < 0)
+		journal_log(LOG_ERR,
+			    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_FAILED,
+					      .session = b->session_name,
+					      .trigger = b->trigger },
+			    "session '%s': no snapshot (%s): %s", b->session_name, b->reason,
+			    b->failure.text);
+	j->observer.finished(j->userdata, b->session, b->session_name, b->reason, path);
+	if (b->done)
+		b->done(b->userdata, path, path ? NULL : &b->failure);
+	(void)job_free(b);
+}
+
+static void jobs_begin(Jobs *j);
+
+static void job_learn(Job *b)
+{
+	Session *s = b->session;
+	const SnapshotResult *t = &b->result;
+	u64 lost = t->overwritten;
+
+	for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
+		lost += t->lost[i];
+	journal_log(LOG_NOTICE,
+		    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_WRITTEN,
+				      .session = b->session_name,
+				      .path = b->path,
+				      .trigger = b->trigger,
+				      .lost = lost,
+				      .has_lost = true },
+		    "session '%s': snapshot %s (%s): %llu records", b->session_name, b->path,
+		    b->reason, (unsigned long long)t->n_records);
+	if (t->corrupt_subs || t->clamped)
+		journal_log(LOG_WARNING,
+			    &(JournalFields){ .message_id = MESSAGE_CORRUPT,
+					      .session = b->session_name,
+					      .path = b->path },
+			    "session '%s': %llu sub-buffers held bytes that no library of ours "
+			    "writes and were left out, %llu stamps went backwards",
+			    b->session_name, (unsigned long long)t->corrupt_subs,
+			    (unsigned long long)t->clamped);
+	if (!s)
+		return;
+	s->written += t->n_records;
+	s->clamped += t->clamped;
+	s->corrupt += t->corrupt_subs;
+	free(s->last_snapshot);
+	s->last_snapshot = strdup(b->path);
+	/* What a dead process left is on disk now, and nobody will write there again. */
+	for (size_t i = 0; i < b->snapshot.n_sources; i++) {
+		Owner *o = b->owners[i];
+
+		if (o->key.kind == BUFFERS_PER_PROCESS && b->was_idle[i] && o->session == s &&
+		    o->n_attachments == 0)
+			session_drop_owner(s, o);
+	}
+}
+
+static void job_done(void *userdata)
+{
+	Job *b = userdata;
+	Jobs *j = b->queue;
+
+	j->running = NULL;
+	if (b->r >= 0)
+		job_learn(b);
+	/* Class and owner references are counted by the loop alone; give them back before callers are told, who may
+	 * look at the memory. */
+	job_drop(b);
+	job_finish(b);
+	jobs_begin(j);
+}
+
+static Job *jobs_pop(Jobs *j)
+{
+	Job *b = j->first;
+
+	if (!b)
+		return NULL;
+	j->first = b->next;
+	if (!j->first)
+		j->last = &j->first;
+	j->n--;
+	if (b->session)
+		b->session->n_waiting--;
+	return b;
+}
+
+static void jobs_begin(Jobs *j)
+{
+	while (!j->running && j->first) {
+		Job *b = jobs_pop(j);
+
+		b->r = job_gather(b, &b->failure);
+		if (b->r == 0)
+			b->r = worker_run(j->worker, job_work, job_done, b);
+		if (b->r == 0) {
+			j->running = b;
+			return;
+		}
+		job_drop(b);
+		job_finish(b);
+	}
+}
+
+static int jobs_on_begin(sd_event_source *s, void *userdata)
+{
+	jobs_begin(userdata);
+	return 0;
+}
+
+int jobs_new(Jobs **ret, sd_event *event, Ground *ground, const JobsObserver *observer, void *userdata)
+{
+	_cleanup_(jobs_freep) Jobs *j = calloc(1, sizeof(*j));
+	int r;
+
+	if (!j)
+		return -ENOMEM;
+	j->ground = ground;
+	j->observer = *observer;
+	j->userdata = userdata;
+	j->last = &j->first;
+	r = worker_new(&j->worker, event);
+	if (r < 0)
+		return r;
+	r = sd_event_add_defer(event, &j->begin, jobs_on_begin, j);
+	if (r < 0)
+		return r;
+	/* Behind the deaths that the same turn of the loop found, so that one disaster is one snapshot; before all
+	 * else. */
+	(void)sd_event_source_set_priority(j->begin, SD_EVENT_PRIORITY_IMPORTANT + 10);
+	r = sd_event_source_set_enabled(j->begin, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(j);
+	return 0;
+}
+
+Jobs *jobs_free(Jobs *j)
+{
+	Job *b;
+
+	if (!j)
+		return NULL;
+	j->begin = sd_event_source_disable_unref(j->begin);
+	while ((b = jobs_pop(j))) {
+		b->session = NULL;
+		b->r = failure_set(&b->failure, FAILURE_BUSY, "the daemon is stopping");
+		job_finish(b);
+	}
+	/* A job that is still at work keeps all it was handed: the process is about to end. */
+	j->worker = worker_free(j->worker);
+	free(j);
+	return NULL;
+}
+
+int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
+	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
+	     void *userdata, char **ret_path, Failure *f)
+{
+	_cleanup_(job_freep) Job *b = NULL;
+
+	if (s->n_owners == 0)
+		return failure_set(f, FAILURE_INVALID,
+				   "session '%s': no program has recorded anything yet, so there "
+				   "is nothing to save",
+				   s->config->name);
+	if (j->n >= JOBS_MAX)
+		return failure_set(f, FAILURE_BUSY, "%u snapshots are waiting already; try later",
+				   j->n);
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	b->queue = j;
+	b->ground = j->ground;
+	b->session = s;
+	b->automatic = automatic;
+	if (options)
+		b->options = *options;
+	b->session_name = strdup(s->config->name);
+	b->trigger = strdup(trigger);
+	b->reason = strdup(reason);
+	b->directory = strdup(s->output);
+	if (!b->session_name || !b->trigger || !b->reason || !b->directory || job_name(b, &j->last_name_usec) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	for (; environment && environment[0] && b->n_environment < JOB_ENVIRONMENT_MAX * 2; environment++) {
+		b->environment[b->n_environment] = strdup(environment[0]);
+		if (!b->environment[b->n_environment])
+			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+		b->n_environment++;
+	}
+	if (ret_path) {
+		*ret_path = strdup(b->path);
+		if (!*ret_path)
+			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
+	b->done = done;
+	b->userdata = userdata;
+	*j->last = b;
+	j->last = &b->next;
+	j->n++;
+	s->n_waiting++;
+	b = NULL;
+	if (j->begin)
+		(void)sd_event_source_set_enabled(j->begin, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+bool jobs_join(Jobs *j, const Session *s, const char *reason)
+{
+	for (Job *b = j->first; b; b = b->next) {
+		_cleanup_free_ char *both = NULL;
+
+		if (b->session != s || !b->automatic)
+			continue;
+		if (strlen(b->reason) + strlen(reason) + 2 > REASON_MAX)
+			return true; /* a disaster of hundreds: the snapshot is theirs too */
+		if (asprintf(&both, "%s; %s", b->reason, reason) < 0) {
+			both = NULL;
+			return true;
+		}
+		free(b->reason);
+		b->reason = steal_ptr(both);
+		return true;
+	}
+	return false;
+}
+
+void jobs_forget(Jobs *j, const Session *s)
+{
+	Job *gone = NULL;
+
+	if (j->running && j->running->session == s)
+		j->running->session = NULL;
+	for (Job **p = &j->first; *p;) {
+		Job *b = *p;
+
+		if (b->session != s) {
+			p = &b->next;
+			continue;
+		}
+		*p = b->next;
+		j->n--;
+		b->next = gone;
+		gone = b;
+	}
+	for (j->last = &j->first; *j->last;)
+		j->last = &(*j->last)->next;
+	for (Job *b = gone, *next; b; b = next) {
+		next = b->next;
+		b->session = NULL;
+		b->r = failure_set(&b->failure, FAILURE_NO_SUCH_SESSION,
+				   "session '%s' was removed before its snapshot began",
+				   b->session_name);
+		job_finish(b);
+	}
+}
+
+void jobs_drain(Jobs *j, u64 timeout_ns)
+{
+	u64 end = now_monotonic() + timeout_ns;
+
+	jobs_begin(j);
+	while (j->running) {
+		u64 now = now_monotonic();
+
+		if (now >= end || !worker_wait(j->worker, end - now))
+			return;
+	}
+}
+
+u32 jobs_n(const Jobs *j)
+{
+	return j->n + (j->running != NULL);
+}

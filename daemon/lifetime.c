@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* The manager's birth and end. */
+#include "daemon/manager-private.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+/* At the end of the daemon, for the snapshots of on_stop: less than TimeoutStopSec= of the unit. */
+#define STOP_NS (45 * NSEC_PER_SEC)
+
+static void manager_on_snapshot(void *userdata, Session *s, const char *session, const char *reason,
+				const char *path)
+{
+	Manager *m = userdata;
+
+	if (s)
+		manager_session_changed(m, s);
+	if (path && m->observer.snapshot_completed)
+		m->observer.snapshot_completed(m->userdata, session, reason, path);
+}
+
+int manager_apply_daemon(Manager *m, DaemonConfig *daemon)
+{
+	AccountLimits limits = {
+		.total = { [CHARGE_CONNECTIONS] = LISTENER_MAX_CONNECTIONS,
+			   [CHARGE_PRODUCERS] = daemon->max_producers,
+			   [CHARGE_MEMORY] = daemon->max_memory },
+		.per_user = { [CHARGE_CONNECTIONS] = LISTENER_MAX_CONNECTIONS_PER_USER,
+			      [CHARGE_PRODUCERS] = daemon->max_producers_per_user,
+			      [CHARGE_CLASSES] = daemon->max_classes_per_user,
+			      [CHARGE_MEMORY] = daemon->max_memory_per_user },
+	};
+	char *directory = NULL;
+
+	if (daemon->snapshot_directory)
+		directory = strdup(daemon->snapshot_directory);
+	else if (asprintf(&directory, "%s/snapshots", m->state_directory) < 0)
+		directory = NULL;
+	if (!directory)
+		return -ENOMEM;
+	free(m->ground.snapshot_directory);
+	m->ground.snapshot_directory = directory;
+	account_set_limits(m->ground.account, &limits);
+	if (m->listener)
+		listener_set_timeout(m->listener, daemon->sync_timeout_ns);
+	m->daemon = *daemon;
+	m->daemon.snapshot_directory = NULL;
+	return 0;
+}
+
+static int directory_open(const char *path, mode_t mode)
+{
+	int fd;
+
+	if (mkdir(path, mode) < 0 && errno != EEXIST)
+		return -errno;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static void problems_log(const ConfigProblems *problems)
+{
+	for (size_t i = 0; i < problems->n; i++) {
+		const ConfigProblem *p = &problems->v[i];
+		_cleanup_free_ char *text = config_problem_text(p);
+
+		journal_log(p->warning ? LOG_WARNING : LOG_ERR,
+			    p->warning ? NULL :
+					 &(JournalFields){ .message_id = MESSAGE_CONFIG_REJECTED,
+							   .path = p->file },
+			    "%s", text ? text : p->text);
+	}
+}
+
+static void manager_start_configured(Manager *m, Config *config)
+{
+	for (size_t i = 0; i < config->n_sessions; i++) {
+		Failure f = FAILURE_NULL;
+		Session *s;
+
+		if (manager_add_session(m, config->sessions[i], &s, &f) < 0) {
+			log_error("%s", f.text);
+			continue;
+		}
+		config->sessions[i] = NULL; /* taken */
+		if (s->config->autostart && session_start(s, &f) < 0)
+			log_error("%s", f.text);
+	}
+	/* what is left for config_free() has no holes */
+	for (size_t i = 0, n = config->n_sessions; i < n; i++) {
+		if (i == 0)
+			config->n_sessions = 0;
+		if (config->sessions[i])
+			config->sessions[config->n_sessions++] = config->sessions[i];
+	}
+}
+
+static int manager_copy_options(Manager *m, const ManagerOptions *o)
+{
+	size_t n = 0;
+
+	m->user = o->user;
+	m->runtime_directory = strdup(o->runtime_directory);
+	m->state_directory = strdup(o->state_directory);
+	if (!m->runtime_directory || !m->state_directory)
+		return -ENOMEM;
+	if (o->config_file && !(m->config_file = strdup(o->config_file)))
+		return -ENOMEM;
+	if (!o->config_directories)
+		return 0;
+	while (o->config_directories[n])
+		n++;
+	m->config_directories = calloc(n + 1, sizeof(char *));
+	if (!m->config_directories)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		if (!(m->config_directories[i] = strdup(o->config_directories[i])))
+			return -ENOMEM;
+	return 0;
+}
+
+static int manager_listen(Manager *m, int fd)
+{
+	if (fd < 0) {
+		fd = listener_bind(m->runtime_fd);
+		if (fd < 0) {
+			log_error("%s/producer.sock: %s", m->runtime_directory, strerror(-fd));
+			return fd;
+		}
+		m->bound = true;
+	}
+	return listener_new(&m->listener, m->event, fd, &m->ground, m->daemon.sync_timeout_ns,
+			    &manager_programs, m);
+}
+
+/* A descriptor for every producer, session's rings and connection. */
+static void descriptors_raise(void)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur >= l.rlim_max)
+		return;
+	l.rlim_cur = l.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &l);
+}
+
+static int manager_open(Manager *m, Config *config, int listen_fd)
+{
+	static const JobsObserver jobs_observer = { .finished = manager_on_snapshot };
+	Failure f = FAILURE_NULL, warning = FAILURE_NULL;
+	int r;
+
+	m->runtime_fd = directory_open(m->runtime_directory, 0755);
+	if (m->runtime_fd < 0) {
+		log_error("%s: %s", m->runtime_directory, strerror(-m->runtime_fd));
+		return m->runtime_fd;
+	}
+	m->cpus = calloc(1, sizeof(*m->cpus));
+	if (!m->cpus)
+		return -ENOMEM;
+	r = cpus_init(m->cpus);
+	if (r < 0)
+		return r;
+	m->ground.cpus = m->cpus;
+	r = account_new(&m->ground.account);
+	if (r < 0)
+		return r;
+	r = classes_new(&m->ground.classes, m->ground.account);
+	if (r < 0)
+		return r;
+	r = manager_apply_daemon(m, &config->daemon);
+	if (r < 0)
+		return r;
+	r = board_open(&m->ground.board, m->runtime_fd, m->daemon.clock, m->cpus, &warning, &f);
+	if (r < 0) {
+		log_error("%s: %s", m->runtime_directory, f.text);
+		return r;
+	}
+	if (warning.kind != FAILURE_NONE)
+		log_error("%s", warning.text);
+	r = jobs_new(&m->jobs, m->event, &m->ground, &jobs_observer, m);
+	if (r < 0)
+		return r;
+	r = roster_init(&m->roster);
+	if (r < 0)
+		return r;
+	r = sd_event_add_time_relative(m->event, &m->tick, CLOCK_MONOTONIC, MANAGER_TICK_USEC,
+				       1000 * 1000, manager_on_tick, m);
+	if (r < 0)
+		return r;
+	return manager_listen(m, listen_fd);
+}
+
+int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
+{
+	_cleanup_close_ int listen_fd = options->listen_fd;
+	_cleanup_(manager_freep) Manager *m = calloc(1, sizeof(*m));
+	_cleanup_(config_freep) Config *config = NULL;
+	ConfigProblems problems = {};
+	int r;
+
+	if (!m)
+		return -ENOMEM;
+	m->event = sd_event_ref(event);
+	m->runtime_fd = -1;
+	r = manager_copy_options(m, options);
+	if (r < 0)
+		return r;
+	descriptors_raise();
+	if (m->config_file)
+		r = config_read_file(m->config_file, &config, &problems);
+	else
+		r = config_read(m->config_directories ? (const char *const *)m->config_directories :
+							config_default_directories,
+				&config, &problems);
+	problems_log(&problems);
+	config_problems_clear(&problems);
+	if (!config)
+		return r < 0 ? r : -ENOMEM;
+	r = manager_open(m, config, steal_fd(listen_fd));
+	if (r < 0)
+		return r;
+	manager_start_configured(m, config);
+	*ret = steal_ptr(m);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+static void manager_end_sessions(Manager *m)
+{
+	for (Session *s = m->sessions; s; s = s->next) {
+		Failure f = FAILURE_NULL;
+
+		if (!s->running)
+			continue;
+		(void)session_stop(s, NULL);
+		if (s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners &&
+		    jobs_add(m->jobs, s, "stop", "the daemon stopped", false, NULL, NULL, NULL, NULL,
+			     NULL, &f) < 0)
+			log_error("session '%s': no snapshot at its stop: %s", s->config->name, f.text);
+	}
+	jobs_drain(m->jobs, STOP_NS);
+}
+
+Manager *manager_free(Manager *m)
+{
+	if (!m)
+		return NULL;
+	m->units = m->units ? unit_watch_free(m->units) : NULL;
+	m->tick = sd_event_source_disable_unref(m->tick);
+	m->bump = sd_event_source_disable_unref(m->bump);
+	m->listener = listener_free(m->listener);
+	if (m->bound)
+		(void)unlinkat(m->runtime_fd, "producer.sock", 0);
+	if (m->jobs)
+		manager_end_sessions(m);
+	m->jobs = jobs_free(m->jobs);
+	if (m->roster.by_pid)
+		manager_forget_programs(m);
+	while (m->sessions) {
+		Session *s = m->sessions;
+
+		m->sessions = s->next;
+		(void)session_free(s);
+	}
+	roster_clear(&m->roster);
+	m->ground.board = board_free(m->ground.board);
+	m->ground.classes = classes_free(m->ground.classes);
+	m->ground.account = account_free(m->ground.account);
+	free(m->ground.snapshot_directory);
+	free(m->cpus);
+	free(m->events);
+	free(m->listed);
+	for (size_t i = 0; m->config_directories && m->config_directories[i]; i++)
+		free(m->config_directories[i]);
+	free(m->config_directories);
+	free(m->config_file);
+	free(m->runtime_directory);
+	free(m->state_directory);
+	m->runtime_fd = close_fd(m->runtime_fd);
+	m->event = sd_event_unref(m->event);
+	free(m);
+	return NULL;
+}

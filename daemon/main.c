@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* tracerd: the roof. The only file that knows every room: reads the command line, puts the rooms together around one event
+ * loop, and takes them apart in order. */
+#include <signal.h>
+#include <stdio.h>
+#include <sysexits.h>
+#include <systemd/sd-event.h>
+#include <time.h>
+
+#include "conf/config.h"
+#include "daemon/arguments.h"
+#include "daemon/manager.h"
+#include "dbus/bus.h"
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+#include "systemd/notify.h"
+
+static int check_config(const Arguments *a)
+{
+	const char *file = a->check_file ? a->check_file : a->config_file;
+	_cleanup_(config_freep) Config *config = NULL;
+	ConfigProblems problems = {};
+	int r = file ? config_read_file(file, &config, &problems) :
+		       config_read(a->config_directories, &config, &problems);
+
+	for (size_t i = 0; i < problems.n; i++) {
+		_cleanup_free_ char *text = config_problem_text(&problems.v[i]);
+
+		(void)fprintf(stderr, "%s\n", text ? text : problems.v[i].text);
+	}
+	config_problems_clear(&problems);
+	return r < 0 ? EX_CONFIG : EXIT_SUCCESS;
+}
+
+static int on_reload(sd_event_source *s, const struct signalfd_siginfo *si, void *userdata)
+{
+	Failure f = FAILURE_NULL;
+
+	notify_reloading();
+	if (manager_reload(userdata, &f) < 0)
+		log_error("configuration not loaded, all stays as it was: %s", f.text);
+	else
+		log_info("configuration loaded");
+	notify_ready();
+	return 0;
+}
+
+static int signals_add(sd_event *event, Manager *m)
+{
+	int r = sd_event_add_signal(event, NULL, SIGTERM, NULL, NULL);
+
+	if (r >= 0)
+		r = sd_event_add_signal(event, NULL, SIGINT, NULL, NULL);
+	if (r >= 0)
+		r = sd_event_add_signal(event, NULL, SIGHUP, on_reload, m);
+	return r;
+}
+
+/* With programs waiting at the socket, systemd starts us again at once; twenty failures in two seconds and it
+ * gives up the socket as well, which costs every program its daemon until an administrator comes. A slow failure never
+ * does (tried). */
+static void failure_pace(bool ready)
+{
+	struct timespec second = { .tv_sec = 1 };
+
+	if (!ready && getenv("NOTIFY_SOCKET"))
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &second, NULL);
+}
+
+static int serve(const Arguments *a, bool *ret_ready)
+{
+	ManagerOptions options = { .runtime_directory = a->runtime_directory,
+				   .state_directory = a->state_directory,
+				   .config_directories = a->config_directories,
+				   .config_file = a->config_file,
+				   .user = a->user };
+	_cleanup_(sd_event_unrefp) sd_event *event = NULL;
+	_cleanup_(manager_freep) Manager *m = NULL;
+	_cleanup_(bus_freep) Bus *bus = NULL;
+	int r = sd_event_default(&event);
+
+	if (r < 0)
+		return r;
+	options.listen_fd = notify_listen_fd();
+	if (options.listen_fd < -1)
+		return options.listen_fd;
+	r = manager_new(&m, event, &options);
+	if (r < 0)
+		return r;
+	r = signals_add(event, m);
+	if (r < 0)
+		return r;
+	if (a->bus) {
+		/* without it programs are recorded and crashes are kept all the same */
+		r = bus_new(&bus, event, m, a->address, a->user);
+		if (r < 0)
+			log_error("no D-Bus: %s", strerror(-r));
+	}
+	r = notify_watchdog(event);
+	if (r < 0)
+		log_warning("no watchdog: %s", strerror(-r));
+	journal_log(LOG_INFO, &(JournalFields){ .message_id = MESSAGE_STARTED },
+		    "tracerd %s started: %u sessions, %s", PROJECT_VERSION, manager_n_sessions(m),
+		    a->runtime_directory);
+	notify_ready();
+	*ret_ready = true;
+	r = sd_event_loop(event);
+	notify_stopping();
+	return r;
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(arguments_clear) Arguments a = {};
+	bool ready = false;
+	sigset_t mask;
+	int r;
+
+	/* blocked before there is a thread: SIGUSR1 and SIGUSR2 kill who does not handle them */
+	(void)sigemptyset(&mask);
+	for (const int *s = (const int[]){ SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, 0 }; *s; s++)
+		(void)sigaddset(&mask, *s);
+	(void)sigprocmask(SIG_BLOCK, &mask, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+
+	r = arguments_parse(&a, argc, argv);
+	if (r > 0)
+		return r - 1;
+	if (a.check)
+		return check_config(&a);
+	r = arguments_default(&a);
+	if (r == 0)
+		r = serve(&a, &ready);
+	if (r < 0) {
+		log_error("tracerd cannot run: %s", strerror(-r));
+		failure_pace(ready);
+		return EXIT_FAILURE;
+	}
+	return EXIT_SUCCESS;
+}

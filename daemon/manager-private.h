@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the manager share: sessions (manager.c), birth and end (lifetime.c), configuration (reload.c), programs
+ * (programs.c), causes of snapshots (causes.c), and seldom things (chores.c). */
+#pragma once
+
+#include "daemon/jobs.h"
+#include "daemon/listener.h"
+#include "daemon/manager.h"
+#include "daemon/roster.h"
+#include "systemd/units.h"
+
+struct Manager {
+	sd_event *event;
+	char *runtime_directory, *state_directory;
+	char **config_directories; /* owned, NULL-terminated; NULL: the default ones */
+	char *config_file;
+	bool user;
+	int runtime_fd;
+	bool bound; /* producer.sock is ours to remove */
+	DaemonConfig daemon; /* snapshot_directory is ground.snapshot_directory */
+	Ground ground;
+	Cpus *cpus;
+	Listener *listener;
+	Jobs *jobs;
+	Roster roster;
+	UnitWatch *units; /* while a session has on_unit_failure */
+	Session *sessions; /* sorted by name */
+	u32 n_sessions;
+	sd_event_source *tick, *bump;
+	u64 bump_last, bump_gap;
+	u64 clock_last; /* newest reading of the trace clock: a counter that goes back was reset */
+	ManagerObserver observer;
+	void *userdata;
+
+	/* for manager_producer() and manager_event(), made when they are asked from 0 */
+	EventInfo *events;
+	u32 n_events;
+	const Producer **listed;
+	u32 n_listed;
+};
+
+u64 manager_now(void);
+int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failure *f);
+void manager_drop_session(Manager *m, Session *s);
+void manager_session_changed(Manager *m, Session *s);
+/* Watches units if a session asks for it. */
+void manager_watch_units(Manager *m);
+/* Takes limits and the rest of a new daemon configuration; ends with config->daemon emptied. */
+int manager_apply_daemon(Manager *m, DaemonConfig *daemon);
+
+/* programs.c */
+extern const ExchangeHandler manager_programs;
+void manager_forget_programs(Manager *m);
+
+/* chores.c */
+#define MANAGER_TICK_USEC (5 * 1000 * 1000)
+int manager_on_tick(sd_event_source *source, u64 usec, void *userdata);
+
+/* causes.c */
+void manager_on_crash(Manager *m, const Producer *p, const Death *death);
+void manager_on_unit_failed(void *userdata, const char *unit, const char *result);
+/* The program's own request. How many sessions will be snapshot; *ret_suppressed: how many not, for it is too soon. */
+u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed);

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* A session's rings for one user, unit or process. */
+#include "daemon/owner.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#include "daemon/producer.h"
+#include "lib/atomic.h"
+#include "lib/reader.h"
+#include "lib/side.h"
+
+bool owner_key_equal(const OwnerKey *a, const OwnerKey *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	switch (a->kind) {
+	case BUFFERS_PER_USER:
+		return a->uid == b->uid;
+	case BUFFERS_PER_UNIT:
+		return strcmp(a->unit, b->unit) == 0;
+	case BUFFERS_PER_PROCESS:
+		return a->pid == b->pid && a->start_time == b->start_time;
+	}
+	return false;
+}
+
+static u64 now_monotonic(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
+
+static u32 owner_n_rings(const Owner *o)
+{
+	return o->region.geometry.n_ring + o->region.geometry.n_side;
+}
+
+/* A per-CPU ring without memory is not looked at: loads would find zeros, but pages would be made. */
+static bool ring_allocated(const Owner *o, u32 ring)
+{
+	return ring < o->ground->cpus->n_rings || geometry_is_side(&o->region.geometry, ring);
+}
+
+int owner_new(Owner **ret, Ground *ground, Session *session, const char *session_name,
+	      const OwnerKey *key, const char *label, uid_t uid, const struct geometry *g, u32 slot,
+	      u32 generation, Failure *f)
+{
+	_cleanup_(owner_unrefp) Owner *o = calloc(1, sizeof(*o));
+	_cleanup_free_ u32 *rings = NULL;
+	char name[200], size[32];
+	u32 n = ground->cpus->n_rings;
+	u64 memory = geometry_memory(g, n);
+	int r;
+
+	if (!o)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	*o = (Owner){ .n_refs = 1,
+		      .ground = ground,
+		      .key = *key,
+		      .charged_uid = uid,
+		      .region = REGION_NULL,
+		      .idle_since = now_monotonic() };
+	o->key.unit = NULL;
+	if (key->unit)
+		o->key.unit = strdup(key->unit);
+	o->label = strdup(label);
+	rings = calloc(n, sizeof(*rings));
+	if (!o->label || !rings || (key->unit && !o->key.unit))
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	for (u32 i = 0; i < n; i++)
+		rings[i] = i;
+	r = account_charge(ground->account, uid, CHARGE_MEMORY, memory, f);
+	if (r < 0)
+		return r;
+	o->charged = memory;
+	(void)snprintf(name, sizeof(name), "%.60s/%.100s", session_name, label);
+	r = region_create(&o->region, name, g, slot, generation, rings, n);
+	if (r < 0) {
+		format_size(memory, size);
+		return failure_set(f, r == -ENOMEM || r == -ENOSPC ? FAILURE_NO_MEMORY : FAILURE_IO,
+				   "session '%s': the rings of %s need %s and could not be had: %s",
+				   session_name, label, size, strerror(-r));
+	}
+	o->session = session;
+	*ret = steal_ptr(o);
+	return 0;
+}
+
+Owner *owner_ref(Owner *o)
+{
+	o->n_refs++;
+	return o;
+}
+
+Owner *owner_unref(Owner *o)
+{
+	if (!o || --o->n_refs)
+		return NULL;
+	ids_clear(&o->ids);
+	if (o->region.fd >= 0)
+		region_punch(&o->region);
+	region_close(&o->region);
+	account_release(o->ground->account, o->charged_uid, CHARGE_MEMORY, o->charged);
+	free((char *)o->key.unit);
+	free(o->label);
+	free(o->holders);
+	free(o);
+	return NULL;
+}
+
+void owner_abandon(Owner *o)
+{
+	while (o->attachments)
+		attachment_end(o->attachments, false);
+	ids_clear(&o->ids);
+	o->session = NULL;
+	(void)owner_unref(o);
+}
+
+int owner_attach(Owner *o, Producer *p, Attachment **ret)
+{
+	Attachment *a;
+
+	for (a = p->attachments; a; a = a->next_of_producer) {
+		if (a->owner == o) {
+			*ret = a;
+			return 0;
+		}
+	}
+	a = calloc(1, sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	*a = (Attachment){ .producer = p,
+			   .owner = o,
+			   .next_of_owner = o->attachments,
+			   .next_of_producer = p->attachments };
+	o->attachments = a;
+	p->attachments = a;
+	o->n_attachments++;
+	o->idle_since = 0;
+	*ret = a;
+	return 0;
+}
+
+void attachment_set_active(Attachment *a, bool active)
+{
+	if (a->active == active)
+		return;
+	a->active = active;
+	if (active)
+		a->owner->n_active++;
+	else
+		a->owner->n_active--;
+}
+
+/* Where the rings stand, as an epoch: behind everything that who is gone may have written. */
+static Epoch *owner_epoch(const Owner *o)
+{
+	Epoch *e;
+
+	if (epoch_new(&e, owner_n_rings(o)) < 0)
+		return NULL;
+	for (u32 i = 0; i < e->n; i++) {
+		struct reader r;
+		u64 count;
+
+		if (!ring_allocated(o, i))
+			continue;
+		reader_init(&r, o->region.map, &o->region.geometry, i);
+		if (reader_position(&r, &e->offset[i], &count) < 0)
+			e->offset[i] = UINT64_MAX; /* a liar's ring never passes */
+	}
+	return e;
+}
+
+void attachment_end(Attachment *a, bool dead)
+{
+	_cleanup_(epoch_unrefp) Epoch *epoch = NULL;
+	Owner *o = a->owner;
+	Attachment **p;
+
+	attachment_set_active(a, false);
+	if (dead)
+		owner_break_locks(o, a->producer->number);
+	epoch = owner_epoch(o);
+	ids_release(&o->ids, &a->ids, epoch);
+	for (p = &o->attachments; *p != a;)
+		p = &(*p)->next_of_owner;
+	*p = a->next_of_owner;
+	for (p = &a->producer->attachments; *p != a;)
+		p = &(*p)->next_of_producer;
+	*p = a->next_of_producer;
+	if (--o->n_attachments == 0)
+		o->idle_since = now_monotonic();
+	free(a);
+}
+
+int owner_add_ring(Owner *o, u32 ring)
+{
+	u64 more = geometry_ring_size(&o->region.geometry, ring);
+	int r = account_charge(o->ground->account, o->charged_uid, CHARGE_MEMORY, more, NULL);
+
+	if (r < 0)
+		return r;
+	r = region_allocate_ring(&o->region, ring);
+	if (r < 0) {
+		account_release(o->ground->account, o->charged_uid, CHARGE_MEMORY, more);
+		return r;
+	}
+	o->charged += more;
+	return 0;
+}
+
+void owner_break_locks(Owner *o, u32 producer_number)
+{
+	const struct geometry *g = &o->region.geometry;
+	struct abi_ring *lines = (struct abi_ring *)(o->region.map + ABI_PAGE);
+
+	for (u32 i = 0; i < g->n_side; i++)
+		(void)side_break(&lines[g->n_ring + i], producer_number, 0);
+}
+
+void owner_prune(Owner *o)
+{
+	_cleanup_free_ u64 *first = NULL;
+	u32 n = owner_n_rings(o);
+
+	if (o->ids.n_unheld == 0)
+		return;
+	first = calloc(n, sizeof(*first));
+	if (!first)
+		return;
+	for (u32 i = 0; i < n; i++) {
+		struct reader r;
+		u64 offset, count;
+
+		if (!ring_allocated(o, i)) {
+			first[i] = UINT64_MAX;
+			continue;
+		}
+		reader_init(&r, o->region.map, &o->region.geometry, i);
+		/* a position that cannot be read proves nothing: 0 keeps every id */
+		if (reader_position(&r, &offset, &count) == 0)
+			first[i] = reader_first_whole(offset, r.size, r.sub_size);
+	}
+	ids_prune(&o->ids, first, n);
+}
+
+/* Records of the ring before its oldest whole sub-buffer, by that one's header; what a lying header says is bounded by
+ * what was ever written. */
+static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 count)
+{
+	u64 first = reader_first_whole(offset, r->size, r->sub_size);
+	const struct abi_sub *sub = (const void *)(r->data + (first & (r->size - 1)));
+
+	if (first == 0 || policy == ABI_POLICY_DISCARD)
+		return 0;
+	/* relaxed: these are figures for people; a header that is being replaced does not have this position */
+	if (load_relaxed_u64(&sub->position) != first)
+		return 0;
+	return MIN(load_relaxed_u64(&sub->count), count);
+}
+
+void owner_count(const Owner *o, OwnerCounters *sum)
+{
+	const struct geometry *g = &o->region.geometry;
+
+	for (u32 i = 0; i < owner_n_rings(o); i++) {
+		struct reader r;
+		u64 offset, count;
+		double fill;
+
+		if (!ring_allocated(o, i))
+			continue;
+		reader_init(&r, o->region.map, g, i);
+		for (u32 c = 0; c < ABI_LOST_CAUSES; c++) {
+			u64 lost = reader_lost_by(&r, c);
+
+			sum->lost[c] += lost;
+			sum->discarded += lost;
+		}
+		if (reader_position(&r, &offset, &count) < 0)
+			continue;
+		sum->recorded += count;
+		sum->overwritten += ring_overwritten(&r, g->policy, offset, count);
+		if (g->policy == ABI_POLICY_DISCARD)
+			offset -= MIN(offset, load_relaxed_u64(&r.line->consumed));
+		fill = offset >= r.size ? 1 : (double)offset / (double)r.size;
+		sum->fill = MAX(sum->fill, fill);
+	}
+}

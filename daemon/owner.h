@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* A session's rings for one user, unit or process, and the ids of the events in them. Reference counted: a
+ * running snapshot keeps the memory of an owner whose session is gone already. Only the loop counts. */
+#pragma once
+
+#include "daemon/ground.h"
+#include "daemon/ids.h"
+#include "lib/region.h"
+
+typedef struct Owner Owner;
+typedef struct Attachment Attachment;
+typedef struct Producer Producer;
+typedef struct Session Session;
+
+typedef struct {
+	Buffers kind;
+	uid_t uid;	  /* per user */
+	const char *unit; /* per unit; borrowed from who asks, owned in an Owner */
+	pid_t pid;	  /* per process */
+	u64 start_time;
+} OwnerKey;
+
+bool owner_key_equal(const OwnerKey *a, const OwnerKey *b);
+
+struct Owner {
+	u32 n_refs;
+	Session *session; /* NULL once the session has let go */
+	Owner *next;	  /* of the session */
+	OwnerKey key;
+	char *label;	  /* directory of its trace; unique in its session */
+	uid_t charged_uid;
+	u64 charged;
+	Ground *ground;
+	struct region region;
+	Ids ids;
+	Attachment *attachments;
+	u32 n_active;	  /* attachments of programs that record now */
+	u32 n_attachments;
+	u64 idle_since;	  /* CLOCK_MONOTONIC; 0: has attachments */
+	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
+};
+
+/* One program in one owner's rings. Lives until the program or the owner is gone: an id that a program was told is
+ * its until then, even if the session was stopped meanwhile. */
+struct Attachment {
+	Producer *producer;
+	Owner *owner;
+	Attachment *next_of_owner, *next_of_producer;
+	bool active; /* its last answer named this owner's session */
+	IdSet ids;
+};
+
+/* Makes the rings: charged to uid, allocated for every CPU that has a ring. FAILURE_LIMIT or FAILURE_NO_MEMORY, with
+ * numbers. */
+int owner_new(Owner **ret, Ground *ground, Session *session, const char *session_name,
+	      const OwnerKey *key, const char *label, uid_t uid, const struct geometry *g, u32 slot,
+	      u32 generation, Failure *f);
+Owner *owner_ref(Owner *o);
+/* The last one punches the memory out, although programs may have it mapped still. */
+Owner *owner_unref(Owner *o);
+DEFINE_CLEANUP(Owner *, owner_unref)
+/* The session lets go: attachments and ids end, the memory stays for who else holds a reference. Drops one reference. */
+void owner_abandon(Owner *o);
+
+/* The attachment of this producer, a new one if there is none. 0 or -ENOMEM. */
+int owner_attach(Owner *o, Producer *p, Attachment **ret);
+void attachment_set_active(Attachment *a, bool active);
+/* Ends and frees it. dead: the program is gone, so the side locks it may have left are broken. */
+void attachment_end(Attachment *a, bool dead);
+
+int owner_add_ring(Owner *o, u32 ring);
+/* Breaks what the program left locked in the side rings. */
+void owner_break_locks(Owner *o, u32 producer_number);
+/* Frees ids that nothing in the rings can mean any more. */
+void owner_prune(Owner *o);
+
+typedef struct {
+	u64 recorded, overwritten, discarded;
+	u64 lost[ABI_LOST_CAUSES];
+	double fill;
+} OwnerCounters;
+/* Adds what the rings say now. */
+void owner_count(const Owner *o, OwnerCounters *sum);

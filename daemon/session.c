@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* One named session. */
+#include "daemon/session.h"
+
+#include <stdio.h>
+
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+static u32 policy_abi(Policy p)
+{
+	return p == POLICY_DISCARD ? ABI_POLICY_DISCARD : ABI_POLICY_OVERWRITE;
+}
+
+static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometry *ret, Failure *f)
+{
+	char size[32], least[32];
+	u64 minimum = 0;
+	int r = geometry_plan(ret, c->memory, c->sub_buffers, cpus->n_rings, cpus->n_possible,
+			      policy_abi(c->policy), c->contexts, &minimum);
+
+	if (r == 0)
+		return 0;
+	format_size(c->memory, size);
+	format_size(minimum, least);
+	if (r == -ENOSPC)
+		return failure_set(f, FAILURE_INVALID,
+				   "session '%s': memory = \"%s\" is too little for %u CPUs with %u "
+				   "sub-buffers each; at least \"%s\" is needed",
+				   c->name, size, cpus->n_rings, c->sub_buffers, least);
+	return failure_set(f, FAILURE_INVALID, "session '%s': rings of %s cannot be planned: %s",
+			   c->name, size, strerror(-r));
+}
+
+int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f)
+{
+	struct geometry g;
+
+	return session_plan(c, cpus, &g, f);
+}
+
+int session_set_output(Session *s)
+{
+	char *output;
+
+	if (asprintf(&output, "%s/%s", s->ground->snapshot_directory, s->config->name) < 0)
+		return -ENOMEM;
+	free(s->output);
+	s->output = output;
+	return 0;
+}
+
+static int session_scope(const SessionConfig *c, Scope *ret, Failure *f)
+{
+	const char *unknown;
+
+	if (scope_init(ret, c, &unknown) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	if (unknown)
+		log_warning("session '%s': user '%s' does not exist, recording nobody for it",
+			    c->name, unknown);
+	return 0;
+}
+
+int session_new(Session **ret, Ground *ground, SessionConfig *config, Failure *f)
+{
+	_cleanup_(session_freep) Session *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	s->ground = ground;
+	r = session_scope(config, &s->scope, f);
+	if (r < 0)
+		return r;
+	s->config = config;
+	if (session_set_output(s) < 0) {
+		s->config = NULL;
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
+	*ret = steal_ptr(s);
+	return 0;
+}
+
+/* Keeps the sums of rings that go, so that counters never fall but by Clear. */
+static void session_abandon(Session *s, Owner *o)
+{
+	for (Owner **p = &s->owners; *p; p = &(*p)->next) {
+		if (*p != o)
+			continue;
+		*p = o->next;
+		break;
+	}
+	s->n_owners--;
+	owner_abandon(o);
+}
+
+void session_drop_owner(Session *s, Owner *o)
+{
+	OwnerCounters c = {};
+
+	owner_count(o, &c);
+	s->past.recorded += c.recorded;
+	s->past.overwritten += c.recorded; /* none of it is in a ring any more */
+	s->past.discarded += c.discarded;
+	for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
+		s->past.lost[i] += c.lost[i];
+	session_abandon(s, o);
+}
+
+static void session_abandon_all(Session *s)
+{
+	while (s->owners)
+		session_abandon(s, s->owners);
+	s->past = (OwnerCounters){};
+}
+
+Session *session_free(Session *s)
+{
+	if (!s)
+		return NULL;
+	if (s->running)
+		(void)session_stop(s, NULL);
+	session_abandon_all(s);
+	scope_clear(&s->scope);
+	(void)session_config_free(s->config);
+	free(s->output);
+	free(s->last_snapshot);
+	free(s);
+	return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static u64 memory_available(void)
+{
+	FILE *file = fopen("/proc/meminfo", "re");
+	unsigned long long kib = 0;
+	char line[128];
+
+	if (!file)
+		return UINT64_MAX;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %llu kB", &kib) == 1)
+			break;
+	(void)fclose(file);
+	return kib ? kib * 1024 : UINT64_MAX;
+}
+
+/* The rings of at least one owner must be possible; they are allocated when it appears. */
+static int session_reserve(const Session *s, Failure *f)
+{
+	const AccountLimits *l = account_limits(s->ground->account);
+	u64 need = geometry_memory(&s->geometry, s->ground->cpus->n_rings), available, held;
+	char a[32], b[32], c[32];
+
+	if (s->owners)
+		return 0;
+	held = account_total(s->ground->account, CHARGE_MEMORY);
+	format_size(need, a);
+	if (l->total[CHARGE_MEMORY] && held + need > l->total[CHARGE_MEMORY]) {
+		format_size(held, b);
+		format_size(l->total[CHARGE_MEMORY], c);
+		return failure_set(f, FAILURE_NO_MEMORY,
+				   "session '%s': the rings of one owner need %s, but %s of "
+				   "daemon.max_memory = \"%s\" are taken",
+				   s->config->name, a, b, c);
+	}
+	if (l->per_user[CHARGE_MEMORY] && need > l->per_user[CHARGE_MEMORY]) {
+		format_size(l->per_user[CHARGE_MEMORY], b);
+		return failure_set(f, FAILURE_NO_MEMORY,
+				   "session '%s': the rings of one owner need %s, more than "
+				   "daemon.max_memory_per_user = \"%s\"",
+				   s->config->name, a, b);
+	}
+	available = memory_available();
+	if (need > available) {
+		format_size(available, b);
+		return failure_set(f, FAILURE_NO_MEMORY,
+				   "session '%s': the rings of one owner need %s, but the machine "
+				   "has only %s left",
+				   s->config->name, a, b);
+	}
+	return 0;
+}
+
+int session_start(Session *s, Failure *f)
+{
+	u64 buckets[SCOPE_WORDS];
+	int slot, r;
+
+	if (s->running)
+		return failure_set(f, FAILURE_SESSION_RUNNING, "session '%s' is already running",
+				   s->config->name);
+	if (!s->planned) {
+		r = session_plan(s->config, s->ground->cpus, &s->geometry, f);
+		if (r < 0)
+			return r;
+	}
+	r = session_reserve(s, f);
+	if (r < 0)
+		return r;
+	slot = board_slot_find(s->ground->board);
+	if (slot < 0)
+		return failure_set(f, FAILURE_LIMIT,
+				   "session '%s': %d sessions are running, which is all that can; "
+				   "stop one first",
+				   s->config->name, ABI_MAX_SLOTS);
+	s->planned = true;
+	s->slot = (u32)slot;
+	s->running = true;
+	scope_buckets(&s->scope, buckets);
+	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
+	journal_log(LOG_INFO,
+		    &(JournalFields){ .message_id = MESSAGE_SESSION_STARTED,
+				      .session = s->config->name },
+		    "session '%s' started", s->config->name);
+	return 0;
+}
+
+int session_stop(Session *s, Failure *f)
+{
+	if (!s->running)
+		return failure_set(f, FAILURE_NOT_RUNNING, "session '%s' is not running",
+				   s->config->name);
+	board_session_end(s->ground->board, s->slot);
+	s->running = false;
+	for (Owner *o = s->owners; o; o = o->next)
+		for (Attachment *a = o->attachments; a; a = a->next_of_owner)
+			attachment_set_active(a, false);
+	journal_log(LOG_INFO,
+		    &(JournalFields){ .message_id = MESSAGE_SESSION_STOPPED,
+				      .session = s->config->name },
+		    "session '%s' stopped", s->config->name);
+	return 0;
+}
+
+/* New rings: programs must be off the old ones (by the board) before those are let go. */
+static void session_renew(Session *s)
+{
+	if (s->running)
+		s->generation = board_session_renew(s->ground->board, s->slot);
+	session_abandon_all(s);
+}
+
+int session_clear(Session *s, Failure *f)
+{
+	session_renew(s);
+	s->written = s->clamped = s->corrupt = s->suppressed = 0;
+	return 0;
+}
+
+static bool same_rings(const SessionConfig *a, const SessionConfig *b)
+{
+	return a->policy == b->policy && a->buffers == b->buffers && a->memory == b->memory &&
+	       a->sub_buffers == b->sub_buffers && a->contexts == b->contexts && a->io == b->io;
+}
+
+int session_configure(Session *s, SessionConfig *config, Failure *f)
+{
+	bool rings = !same_rings(s->config, config);
+	struct geometry g = s->geometry;
+	u64 buckets[SCOPE_WORDS];
+	Scope scope;
+	int r;
+
+	if (rings) {
+		r = session_plan(config, s->ground->cpus, &g, f);
+		if (r < 0)
+			return r;
+	}
+	r = session_scope(config, &scope, f);
+	if (r < 0)
+		return r;
+	/* nothing fails from here */
+	scope_clear(&s->scope);
+	s->scope = scope;
+	(void)session_config_free(s->config);
+	s->config = config;
+	if (rings) {
+		s->geometry = g;
+		s->planned = true;
+		session_renew(s);
+	}
+	if (s->running) {
+		scope_buckets(&s->scope, buckets);
+		board_session_change(s->ground->board, s->slot, buckets);
+	}
+	return 0;
+}
+
+/* ---- looking ---- */
+
+bool session_records(const Session *s, const Producer *p)
+{
+	for (const Attachment *a = p->attachments; a; a = a->next_of_producer)
+		if (a->active && a->owner->session == s)
+			return s->running;
+	return false;
+}
+
+u32 session_n_producers(const Session *s)
+{
+	u32 n = 0;
+
+	for (const Owner *o = s->owners; o; o = o->next)
+		n += o->n_active;
+	return n;
+}
+
+int session_add_ring(Session *s, u32 ring)
+{
+	int first = 0;
+
+	for (Owner *o = s->owners; o; o = o->next) {
+		int r = owner_add_ring(o, ring);
+
+		if (r < 0 && first == 0)
+			first = r;
+	}
+	return first;
+}
+
+void session_info(Session *s, SessionInfo *ret)
+{
+	OwnerCounters c = s->past;
+
+	*ret = (SessionInfo){
+		.name = s->config->name,
+		.state = s->running ? "running" : "stopped",
+		.config = s->config,
+		.output = s->output,
+		.last_snapshot = s->last_snapshot ? s->last_snapshot : "",
+		.n_producers = session_n_producers(s),
+		.n_owners = s->n_owners,
+		.written = s->written,
+		.suppressed = s->suppressed,
+		.clamped = s->clamped,
+		.corrupt = s->corrupt,
+	};
+	for (const Owner *o = s->owners; o; o = o->next) {
+		ret->memory += o->charged;
+		owner_count(o, &c);
+	}
+	ret->recorded = c.recorded;
+	ret->overwritten = c.overwritten;
+	ret->discarded = c.discarded;
+	memcpy(ret->lost, c.lost, sizeof(ret->lost));
+	ret->fill = c.fill;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* One named session: its configuration, its place on the board while it runs, its owners' rings. */
+#pragma once
+
+#include "daemon/manager.h"
+#include "daemon/owner.h"
+#include "daemon/producer.h"
+#include "daemon/scope.h"
+#include "daemon/triggers.h"
+
+struct Session {
+	Session *next; /* of the manager, sorted by name */
+	Ground *ground;
+	SessionConfig *config; /* owned */
+	Scope scope;
+	char *output; /* directory of its snapshots */
+	bool running;
+	u32 slot, generation; /* while running */
+	struct geometry geometry; /* of rings made from now on */
+	bool planned;
+	Owner *owners;
+	u32 n_owners;
+	u32 n_waiting; /* snapshots that were asked for and have not begun (jobs.c) */
+
+	/* what is said of it; of rings that are gone, and of snapshots */
+	OwnerCounters past;
+	u64 written, clamped, corrupt, suppressed;
+	char *last_snapshot;
+	Triggers triggers;
+};
+
+/* Takes the configuration on success. */
+int session_new(Session **ret, Ground *ground, SessionConfig *config, Failure *f);
+/* Stops it if need be. */
+Session *session_free(Session *s);
+DEFINE_CLEANUP(Session *, session_free)
+
+/* FAILURE_SESSION_RUNNING; FAILURE_LIMIT: no slot or the rings of one owner would not fit the limits; FAILURE_NO_MEMORY: they
+ * would not fit the machine; all with numbers. */
+int session_start(Session *s, Failure *f);
+int session_stop(Session *s, Failure *f);
+/* Empty rings, counters from 0; goes on running if it ran. */
+int session_clear(Session *s, Failure *f);
+/* A configuration of the same name. What can be changed while rings live is; else the session gets new rings. Takes it on
+ * success. */
+int session_configure(Session *s, SessionConfig *config, Failure *f);
+
+/* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
+int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);
+/* Where its snapshots go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
+int session_set_output(Session *s);
+
+/* Attaches the program if the session wants it. ids: one per class of the program, 0 where it is not wanted. Returns 1 with
+ * *ret if it takes part, 0 if not, negative with *f. */
+int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure *f);
+/* True if this program was attached to the session, and it runs. */
+bool session_records(const Session *s, const Producer *p);
+u32 session_n_producers(const Session *s);
+
+/* A CPU appeared: its ring in every region. The first failure is returned, the rest goes on. */
+int session_add_ring(Session *s, u32 ring);
+/* Lets go of a user's rings without a living program, oldest first, but for `keep` of them; and of one owner's. What they
+ * counted stays in the session's sums. */
+void session_drop_idle(Session *s, uid_t uid, u32 keep);
+void session_drop_owner(Session *s, Owner *o);

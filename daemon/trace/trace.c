@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* Files of one trace. Packets are appended with one gathering write each; short writes and EINTR
+ * are gone on with, and any other error ends the trace: the caller removes all of it. */
+#include "daemon/trace/trace.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include "daemon/trace/index.h"
+#include "daemon/trace/packet.h"
+
+struct Trace {
+	int dir_fd, index_fd; /* owned */
+	u8 uuid[16];
+	u64 bytes;
+
+	/* the stream being written */
+	int fd;
+	char *name; /* owned */
+	u64 offset;
+	u8 *index; /* owned: header and entries so far */
+	size_t index_size, index_allocated;
+};
+
+static int write_all(int fd, struct iovec *v, int n)
+{
+	while (n > 0) {
+		ssize_t w = writev(fd, v, n);
+
+		if (w < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		for (; n > 0 && (size_t)w >= v->iov_len; v++, n--)
+			w -= (ssize_t)v->iov_len;
+		if (n > 0) {
+			v->iov_base = (u8 *)v->iov_base + w;
+			v->iov_len -= (size_t)w;
+		}
+	}
+	return 0;
+}
+
+/* Modes are set, not left to the umask: who may read traces is the directory's and the group's
+ * matter. */
+static int make_directory(int at, const char *name, int *ret_fd)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (mkdirat(at, name, 0750) < 0)
+		return -errno;
+	fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fchmod(fd, 0750) < 0)
+		return -errno;
+	*ret_fd = steal_fd(fd);
+	return 0;
+}
+
+static int make_file(int at, const char *name, int *ret_fd)
+{
+	_cleanup_close_ int fd =
+	    openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0640);
+
+	if (fd < 0 || fchmod(fd, 0640) < 0)
+		return -errno;
+	*ret_fd = steal_fd(fd);
+	return 0;
+}
+
+static int write_file(int at, const char *name, const void *p, size_t size)
+{
+	_cleanup_close_ int fd = -1;
+	struct iovec v = {(void *)p, size};
+	int r = make_file(at, name, &fd);
+
+	if (r == 0)
+		r = write_all(fd, &v, 1);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+void trace_name(char *ret, size_t size, const char *label)
+{
+	size_t n = 0;
+
+	for (; label[n] && n < size - 1; n++) {
+		char c = label[n];
+		bool good = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c >= '0' && c <= '9') || (c == '.' && n > 0) || strchr("_@:+-", c);
+
+		ret[n] = good ? c : '_';
+	}
+	if (n == 0)
+		ret[n++] = '_';
+	ret[n] = '\0';
+}
+
+int trace_new(Trace **ret, int dir_fd, const char *name)
+{
+	_cleanup_(trace_freep) Trace *t = calloc(1, sizeof(*t));
+	char safe[256];
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->dir_fd = t->index_fd = t->fd = -1;
+	/* never blocks once the kernel's pool is up, which is before any daemon */
+	if (getrandom(t->uuid, sizeof(t->uuid), 0) != sizeof(t->uuid))
+		return -EIO;
+	t->uuid[6] = (t->uuid[6] & 0x0F) | 0x40; /* RFC 4122: version 4, random */
+	t->uuid[8] = (t->uuid[8] & 0x3F) | 0x80;
+
+	trace_name(safe, sizeof(safe), name);
+	r = make_directory(dir_fd, safe, &t->dir_fd);
+	if (r == 0)
+		r = make_directory(t->dir_fd, "index", &t->index_fd);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(t);
+	return 0;
+}
+
+Trace *trace_free(Trace *t)
+{
+	if (!t)
+		return NULL;
+	close_fd(t->fd);
+	close_fd(t->index_fd);
+	close_fd(t->dir_fd);
+	free(t->name);
+	free(t->index);
+	free(t);
+	return NULL;
+}
+
+int trace_stream_begin(Trace *t, const char *name, u64 size)
+{
+	int r;
+
+	if (asprintf(&t->name, "%s.idx", name) < 0) {
+		t->name = NULL;
+		return -ENOMEM;
+	}
+	t->offset = 0;
+	t->index_size = INDEX_HEADER;
+	t->index_allocated = INDEX_HEADER + 16 * INDEX_ENTRY;
+	t->index = malloc(t->index_allocated);
+	if (!t->index)
+		return -ENOMEM;
+	index_encode_header(t->index);
+
+	r = make_file(t->dir_fd, name, &t->fd);
+	if (r < 0)
+		return r;
+	/* only a lack of space is an answer; file systems without it say EOPNOTSUPP and are written
+	 * to as is */
+	while (size && fallocate(t->fd, 0, 0, (off_t)size) < 0) {
+		if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)
+			return -errno;
+		if (errno != EINTR)
+			break;
+	}
+	return 0;
+}
+
+int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, size_t size)
+{
+	static const u8 zeros[PACKET_ALIGN];
+	u8 head[PACKET_HEADER];
+	PacketInfo full = *info;
+	int r;
+
+	full.content_size = PACKET_HEADER + size;
+	full.packet_size = packet_size(size);
+	packet_encode(head, t->uuid, &full);
+
+	if (t->index_size + INDEX_ENTRY > t->index_allocated) {
+		u8 *p = realloc(t->index, t->index_allocated * 2);
+
+		if (!p)
+			return -ENOMEM;
+		t->index = p;
+		t->index_allocated *= 2;
+	}
+
+	struct iovec v[] = {
+	    {head, sizeof(head)},
+	    {(void *)records, size},
+	    {(void *)zeros, full.packet_size - full.content_size},
+	};
+	r = write_all(t->fd, v, ELEMENTSOF(v));
+	if (r < 0)
+		return r;
+	index_encode_entry(t->index + t->index_size, t->offset, &full);
+	t->index_size += INDEX_ENTRY;
+	t->offset += full.packet_size;
+	return 0;
+}
+
+int trace_stream_end(Trace *t)
+{
+	int r;
+
+	/* `size` of the beginning may have been an estimate: a zero tail would spoil the whole
+	 * trace */
+	if (ftruncate(t->fd, (off_t)t->offset) < 0 || fsync(t->fd) < 0)
+		return -errno;
+	t->fd = close_fd(t->fd);
+
+	r = write_file(t->index_fd, t->name, t->index, t->index_size);
+	t->bytes += t->offset + t->index_size;
+	free(t->index);
+	free(t->name);
+	t->index = NULL;
+	t->name = NULL;
+	return r;
+}
+
+int trace_finish(Trace *t, const char *metadata, size_t size)
+{
+	int r = write_file(t->dir_fd, "metadata", metadata, size);
+
+	if (r < 0)
+		return r;
+	t->bytes += size;
+	if (fsync(t->index_fd) < 0 || fsync(t->dir_fd) < 0)
+		return -errno;
+	return 0;
+}
+
+const u8 *trace_uuid(const Trace *t)
+{
+	return t->uuid;
+}
+
+u64 trace_bytes(const Trace *t)
+{
+	return t->bytes;
+}

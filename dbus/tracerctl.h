@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* tracerctl: a client of the D-Bus API and of nothing else. */
+#pragma once
+
+#include <stdio.h>
+#include <systemd/sd-bus.h>
+
+#include "lib/base.h"
+
+#define TRACER_NAME		 "org.tracer.Tracer1"
+#define TRACER_PATH		 "/org/tracer/Tracer1"
+#define TRACER_MANAGER_INTERFACE "org.tracer.Tracer1.Manager"
+#define TRACER_SESSION_INTERFACE "org.tracer.Tracer1.Session"
+
+/* Exit statuses; tracerctl(1) lists them, sysexits(3) has the large ones. */
+enum {
+	STATUS_OK = 0,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 2,	  /* the command line, or what it says about a session */
+	STATUS_UNAVAILABLE = 69,  /* no daemon, no bus */
+	STATUS_PERMISSION = 77,
+	STATUS_CONFIG = 78,	  /* reload: the configuration */
+};
+
+typedef struct {
+	bool user;
+	const char *address;
+	bool json, json_pretty;
+	bool no_legend, no_ask_password;
+	bool all, no_wait, start;
+	const char *reason, *duration, *max_size;
+	u64 count;	     /* watch: so many times; 0: for ever */
+	u64 interval_usec;   /* watch */
+} Options;
+
+/* A verb gets what stands behind it, and returns an exit status. */
+typedef int (*Verb)(const Options *o, int argc, char **argv);
+int verb_list(const Options *o, int argc, char **argv);
+int verb_show(const Options *o, int argc, char **argv);
+int verb_producers(const Options *o, int argc, char **argv);
+int verb_events(const Options *o, int argc, char **argv);
+int verb_create(const Options *o, int argc, char **argv);
+int verb_start(const Options *o, int argc, char **argv);
+int verb_stop(const Options *o, int argc, char **argv);
+int verb_clear(const Options *o, int argc, char **argv);
+int verb_remove(const Options *o, int argc, char **argv);
+int verb_set_events(const Options *o, int argc, char **argv);
+int verb_snapshot(const Options *o, int argc, char **argv);
+int verb_reload(const Options *o, int argc, char **argv);
+int verb_watch(const Options *o, int argc, char **argv);
+int verb_view(const Options *o, int argc, char **argv);
+
+/* ---- tracerctl-client.c ---- */
+
+/* Connects. Prints what is wrong, and returns an exit status. */
+int client_connect(const Options *o, sd_bus **ret);
+
+/* Says on standard error what went wrong and what to do, and returns the exit status for it. */
+int client_failed(const Options *o, const sd_bus_error *e, int r);
+int failed(int status, const char *format, ...) _printf_(2, 3);
+
+/* A call of a method of the manager. Returns 0 or negative with *error set. Calls that change something may ask for a
+ * password and so wait as long as it takes: `change`. */
+int client_new_call(sd_bus *bus, const char *path, const char *interface, const char *member,
+		    sd_bus_message **ret);
+int client_call(const Options *o, sd_bus *bus, sd_bus_message *call, bool change, sd_bus_error *error,
+		sd_bus_message **ret_reply);
+/* A simple one: arguments as of sd_bus_message_append(). */
+int client_get(sd_bus *bus, const char *member, sd_bus_error *error, sd_bus_message **ret_reply,
+	       const char *types, ...);
+
+/* An agent of polkit on this terminal, while a call that changes something runs. */
+void agent_start(const Options *o);
+void agent_stop(void);
+
+static inline void message_unrefp(sd_bus_message **m)
+{
+	sd_bus_message_unref(*m);
+}
+static inline void bus_closep(sd_bus **bus)
+{
+	sd_bus_flush_close_unref(*bus);
+}
+static inline void error_freep(sd_bus_error *e)
+{
+	sd_bus_error_free(e);
+}
+
+/* ---- tracerctl-session.c ---- */
+
+/* A session as the tables show it. */
+typedef struct {
+	char *name, *state, *policy, *last_snapshot;
+	u64 memory, recorded, overwritten, discarded, written;
+	u32 producers, owners;
+	double fill;
+} SessionRow;
+
+typedef struct {
+	SessionRow *v;
+	size_t n;
+} SessionRows;
+
+/* All sessions, sorted by name, in one call. 0 or negative with *error set. */
+int session_rows_read(sd_bus *bus, SessionRows *ret, sd_bus_error *error);
+void session_rows_clear(SessionRows *rows);
+
+/* "16.0M" */
+const char *size_human(u64 bytes, char ret[16]);

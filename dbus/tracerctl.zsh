@@ -1,0 +1,57 @@
+#compdef tracerctl
+# SPDX-License-Identifier: MIT
+# zsh completion for tracerctl(1)
+
+_tracerctl_sessions() {
+	local -a names bus
+	bus=(${(M)words:#--(user|address=*)})
+	names=(${${(f)"$(_call_program sessions tracerctl $bus --no-legend list 2>/dev/null)"}%%  *})
+	_describe -t sessions session names
+}
+
+_tracerctl_verbs() {
+	local -a verbs=(
+		'list:all sessions'
+		'show:everything about a session'
+		'create:make a session'
+		'start:begin to record'
+		'stop:end recording'
+		'snapshot:save what the rings hold'
+		'clear:empty the rings'
+		'remove:remove a session'
+		'set-events:record other events from now on'
+		'producers:programs that are attached'
+		'events:kinds of events'
+		'reload:read the configuration again'
+		'watch:rates, fill and losses'
+		'view:show a snapshot with babeltrace2'
+	)
+	_describe -t verbs verb verbs
+}
+
+_tracerctl_arguments() {
+	case $words[1] in
+	show|start|stop|snapshot|clear|remove|set-events) _tracerctl_sessions ;;
+	view) _alternative 'sessions:session:_tracerctl_sessions' 'directories:directory:_directories' ;;
+	create) _message 'KEY=VALUE' ;;
+	esac
+}
+
+_arguments \
+	'--user[the tracerd of this user]' \
+	'--address=[bus address]:address' \
+	'--json=-[as JSON]::mode:(pretty short off)' \
+	'--no-legend[without titles and totals]' \
+	'--no-ask-password[do not ask for one]' \
+	'--start[create\: and start it]' \
+	'--all[snapshot\: every session that runs]' \
+	'--reason=[snapshot\: why]:text' \
+	'--duration=[snapshot\: only the newest]:time' \
+	'--max-size=[snapshot\: only the newest]:size' \
+	'--no-wait[snapshot\: do not wait]' \
+	{-n,--count=}'[watch\: so many times]:number' \
+	'--interval=[watch\: seconds]:seconds' \
+	'(- *)'{-h,--help}'[help]' \
+	'(- *)--version[version]' \
+	'1:verb:_tracerctl_verbs' \
+	'*::argument:_tracerctl_arguments'

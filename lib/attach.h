@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* The synchronisation: one bounded exchange with the daemon when the sessions have changed or there
+ * are classes that it has not seen. Async-signal-safe, and no descriptor of it stays open. */
+#pragma once
+
+#include "lib/fork.h"
+
+#define ATTACH_TIMEOUT (200 * NSEC_PER_MSEC)
+
+/* The answer that the class `index` knows is not of the page's generation: synchronises, unless
+ * somebody else is at it, or it has failed at this very generation, or would say nothing new. */
+void attach_refresh(u32 index);
+/* From a constructor whose providers are already wanted. */
+void attach_eagerly(void);
+
+/* Ids have a fixed place per slot and are written over, never freed (see attach.c for the orders).
+ */
+extern u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES] __attribute__((visibility("hidden")));
+
+/* Id of class `index` in slot i, 0 if the session does not want it or was never asked: of the
+ * generation that the caller loaded (acquire) from the slot before, or of a later one. */
+static inline u32 attach_id(u32 slot, u32 index)
+{
+	return load_relaxed_u16(&attach_ids[slot][index]);
+}

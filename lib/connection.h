@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/* A connection to the daemon from inside somebody else's program: bounded in time,
+ * async-signal-safe, no cancellation point, and careful with descriptors that the program may close
+ * behind its back. */
+#pragma once
+
+#include "lib/base.h"
+
+struct connection {
+	int fd;
+	u64 inode;    /* of the socket: what the number must still name when we close it */
+	u64 deadline; /* CLOCK_MONOTONIC, ns */
+};
+
+u64 connection_now(void);
+
+/* All: 0 or -errno; -ETIMEDOUT when the deadline passes, -ECONNRESET when the peer hangs up. */
+int connection_open(struct connection *ret, const char *path, u64 timeout_ns);
+int connection_send(struct connection *c, const void *head, size_t n_head, const void *body,
+		    size_t n_body);
+/* One message and at most one descriptor (*ret_fd, -1: none came), which is the caller's. Returns
+ * the bytes. More than one descriptor, or more bytes than fit, is -EBADMSG. */
+int connection_receive(struct connection *c, void *buffer, size_t size, int *ret_fd);
+void connection_close(struct connection *c);
+
+/* The inode behind fd, 0 if there is none; and close(), if it is still that one. */
+u64 connection_inode(int fd);
+void connection_close_own(int fd, u64 inode);

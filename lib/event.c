@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* The way of an event: from the inline check of the program to record_write(), once for each
+ * session that wants it. */
+#include "lib/attach.h"
+#include "lib/control.h"
+#include "lib/quick.h"
+
+#ifdef __x86_64__
+#include <emmintrin.h>
+#endif
+
+_Static_assert(sizeof(struct tracer_part) == sizeof(struct record_part) &&
+		   offsetof(struct tracer_part, size) == offsetof(struct record_part, size) &&
+		   offsetof(struct tracer_part, string) == offsetof(struct record_part, string),
+	       "the public part is a record's");
+
+/* ---- strings ----
+ * Measured, then copied; somebody may shorten it in between. A NUL inside would end the field early
+ * for a reader, and all that follows would be taken for something else: so what was copied is what
+ * is tested. */
+#define STRING_MAX 0xFFFF
+
+#if defined(__SANITIZE_ADDRESS__)
+#define STRING_PLAIN 1 /* the sanitizer knows no pages */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define STRING_PLAIN 1
+#endif
+#endif
+
+#if defined(__x86_64__) && !defined(STRING_PLAIN)
+/* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure
+ * are aligned, so that they stay inside the page (and a checker of memory takes them); those of the
+ * copy stay inside the string. */
+static inline size_t string_length(const char *s)
+{
+	const __m128i zero = _mm_setzero_si128();
+	const __m128i *p = (const __m128i *)((uintptr_t)s & ~(uintptr_t)15);
+	u32 off = (u32)((uintptr_t)s & 15);
+	u32 mask = (u32)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_load_si128(p), zero)) >> off;
+	size_t n = 16 - off;
+
+	if (mask)
+		return (size_t)__builtin_ctz(mask);
+	for (; n < STRING_MAX; n += 16) {
+		mask = (u32)_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_load_si128(++p), zero));
+		if (mask)
+			return MIN(n + (size_t)__builtin_ctz(mask), (size_t)STRING_MAX);
+	}
+	return STRING_MAX;
+}
+
+static inline u64 zeros(u64 v)
+{
+	return (v - 0x0101010101010101ull) & ~v & 0x8080808080808080ull;
+}
+
+/* n bytes; true if there may be a NUL among them. */
+static inline bool string_copy(u8 *to, const char *s, size_t n)
+{
+	if (n >= 16) {
+		const __m128i zero = _mm_setzero_si128();
+		int found = 0;
+		__m128i v;
+
+		for (size_t i = 0; i + 16 < n; i += 16) {
+			v = _mm_loadu_si128((const __m128i *)(s + i));
+			found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
+			_mm_storeu_si128((__m128i *)(to + i), v);
+		}
+		v = _mm_loadu_si128((const __m128i *)(s + n - 16));
+		found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
+		_mm_storeu_si128((__m128i *)(to + n - 16), v);
+		return found;
+	}
+	if (n >= 8) {
+		u64 a, b;
+
+		memcpy(&a, s, 8);
+		memcpy(&b, s + n - 8, 8);
+		memcpy(to, &a, 8);
+		memcpy(to + n - 8, &b, 8);
+		return zeros(a) | zeros(b);
+	}
+	if (n >= 4) {
+		u32 a, b;
+
+		memcpy(&a, s, 4);
+		memcpy(&b, s + n - 4, 4);
+		memcpy(to, &a, 4);
+		memcpy(to + n - 4, &b, 4);
+		return zeros(a | (u64)b << 32);
+	}
+	for (size_t i = 0; i < n; i++)
+		to[i] = *(const volatile u8 *)(s + i);
+	return n; /* not worth a test: it is made again */
+}
+#else
+static inline size_t string_length(const char *s)
+{
+	return strnlen(s, STRING_MAX);
+}
+
+static inline bool string_copy(u8 *to, const char *s, size_t n)
+{
+	memcpy(to, s, n);
+	return true;
+}
+#endif
+
+static __attribute__((noinline)) void string_fill(u8 *to, size_t n)
+{
+	u8 *hole = memchr(to, 0, n);
+
+	if (hole)
+		memset(hole, '#', (size_t)(to + n - hole));
+}
+
+uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+{
+	size_t n = string_length(string);
+
+	if (unlikely(n + 1 > room))
+		return (u32)n + 1;
+	if (unlikely(string_copy(to, string, n)))
+		string_fill(to, n);
+	to[n] = 0;
+	return (u32)n + 1;
+}
+
+/* ---- records ---- */
+
+/* One record for slot i, whose session may have ended, or not begun here. */
+static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part *part, u32 n)
+{
+	struct slot *s = &process.slots[i];
+	u32 last = 0;
+
+	/* Twice at most: a slot that has a new generation by now is tried once more. */
+	for (u32 turn = 0; turn < 2; turn++) {
+		u32 now = load_acquire_u32(&control_page->head.slot_generation[i]);
+		u32 generation = load_acquire_u32(&s->generation), id;
+
+		if (!now || (turn && generation == last))
+			return; /* over; and the mask's bit is about to go */
+		if (generation != now || index >= load_acquire_u32(&s->n_ids)) {
+			(void)fetch_add_relaxed_u64(&process.missed, 1);
+			return;
+		}
+		id = attach_id(i, index);
+		if (!id || record_write(s, generation, id, ids, process.producer, &process.clock,
+					part, n) != RECORD_STALE)
+			return;
+		last = generation;
+	}
+}
+
+static bool record_refused(const struct tracer_event *event, u32 signature)
+{
+	struct tracer_state *state = event->state;
+
+	if (unlikely(load_relaxed_u32(&process.vforks)) &&
+	    fork_marked(__atomic_load_n(event->mask, __ATOMIC_RELAXED) &
+			~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED)))
+		return true;
+	/* Another translation unit has declared this name with other fields, and its descriptor was
+	 * taken: what we have would be read as something else. */
+	if (unlikely(event->signature != signature)) {
+		(void)fetch_add_relaxed_u64(&process.missed, 1);
+		return true;
+	}
+	return false;
+}
+
+/* No answer of this generation: it is asked for, and each slot says what it knows. Sessions with an answer come
+ * here too when the record is in several pieces. */
+static __attribute__((noinline)) void record_all(const struct tracer_event *event, u64 wanted,
+						 const struct record_part *part, u32 n)
+{
+	struct tracer_state *state = event->state;
+	u32 index = (u32)(state - process.states);
+	u64 ids;
+
+	if (wanted == TRACER_ASK_) {
+		wanted = __atomic_load_n(event->mask, __ATOMIC_RELAXED);
+		attach_refresh(index);
+		/* acquire, both: what the answer said, and what the daemon wrote before it moved the
+		 * generation */
+		if (load_acquire_u32(&state->generation) ==
+		    load_acquire_u32(&control_page->head.generation))
+			wanted &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
+		if (!wanted)
+			return;
+	}
+	ids = fork_identity();
+	for (; wanted; wanted &= wanted - 1)
+		record_carefully((u32)__builtin_ctzll(wanted), index, ids, part, n);
+}
+
+void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
+		    struct tracer_part *part, uint32_t n)
+{
+	if (!record_refused(event, signature))
+		record_all(event, wanted, (const struct record_part *)part, n);
+}
+
+/* What the short way could not do, for slot i and those after it. */
+static __attribute__((noinline)) void record_rest(const struct tracer_event *event, u64 wanted, void *head,
+						  u32 size)
+{
+	const struct record_part part = { head, size, 0 };
+
+	record_all(event, wanted, &part, 1);
+}
+
+void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
+			uint32_t size)
+{
+	u32 index = (u32)(event->state - process.states);
+	u64 ids;
+
+	if (record_refused(event, signature))
+		return;
+	if (unlikely(wanted == TRACER_ASK_ || !quick_possible(size))) {
+		record_rest(event, wanted, head, size);
+		return;
+	}
+	ids = fork_identity();
+	/* With an answer of the page's own generation, the slots are those of the page. */
+	do {
+		u32 i = (u32)__builtin_ctzll(wanted);
+		struct slot *s = &process.slots[i];
+		/* acquire: pairs with the release in slot_attach() */
+		u32 generation = load_acquire_u32(&s->generation);
+		u32 id = attach_id(i, index);
+		struct request q;
+		int r = SEQUENCE_STALE;
+
+		wanted &= wanted - 1;
+		if (likely(generation && id)) {
+			r = quick_write(&q, s, generation, id, ids, process.mult, head, size);
+			if (likely(r == SEQUENCE_DONE))
+				continue;
+		}
+		if (r == SEQUENCE_STALE ||
+		    record_finish(&q, r, &process.clock, ids, process.producer) == RECORD_STALE)
+			record_rest(event, 1ull << i, head, size);
+	} while (unlikely(wanted));
+}

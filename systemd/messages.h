@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+/* The MESSAGE_ID of everything an operator may want to find, count or be told about. Each one has a text
+ * in tracer.catalog; keep both: tests/unit/systemd/test-catalog holds one to the other. An id never
+ * changes its meaning, and a meaning that is gone keeps its id here, marked so. */
+#pragma once
+
+#define MESSAGE_STARTED		    "f59a16dfc78e4efea98451f9ca8fa879"
+#define MESSAGE_SNAPSHOT_WRITTEN    "8c198559e3374a6fb1a4ea280006cf4f"
+#define MESSAGE_SNAPSHOT_FAILED	    "6ccbb39bc69c45779a5d1d1f2c3f18c4"
+#define MESSAGE_SNAPSHOT_SUPPRESSED "687c1082e2ce4a419d34f7e2aa865c79"
+#define MESSAGE_PRODUCER_CRASHED    "1b3783f40fff4abcb407a229696a74b5"
+#define MESSAGE_PRODUCER_REFUSED    "9324ec6d89de42d2911fa13c3664355e"
+#define MESSAGE_CONFIG_REJECTED	    "8a92d189ada94e10bba0a4053491874b"
+#define MESSAGE_SESSION_STARTED	    "d362ca9f9b204d4cbf443dbcce364fb1"
+#define MESSAGE_SESSION_STOPPED	    "242e70a077dc4ac590a8dec30e04352d"
+#define MESSAGE_CORRUPT		    "f7d50e84e3f0467c967c8b8a67ba3c0d"

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* Readiness, status and watchdog: the daemon's side of sd_notify(3) and sd_listen_fds(3). */
+#include "systemd/notify.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <systemd/sd-daemon.h>
+#include <time.h>
+
+#include "lib/base.h"
+
+void notify_status(const char *format, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+
+	/* a newline would begin another assignment, and the text may hold a session's name */
+	for (char *p = text; *p; p++)
+		if (*p == '\n' || *p == '\r')
+			*p = ' ';
+	(void)sd_notifyf(/* unset_environment= */ 0, "STATUS=%s", text);
+}
+
+void notify_ready(void)
+{
+	(void)sd_notify(0, "READY=1");
+}
+
+void notify_reloading(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	(void)sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+			 (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
+}
+
+void notify_stopping(void)
+{
+	(void)sd_notify(0, "STOPPING=1");
+}
+
+int notify_watchdog(sd_event *event)
+{
+	int r = sd_event_set_watchdog(event, 1);
+
+	return r < 0 ? r : 0;
+}
+
+int notify_listen_fd(void)
+{
+	char **names = NULL;
+	int chosen = -1;
+	int n = sd_listen_fds_with_names(/* unset_environment= */ 1, &names);
+
+	if (n < 0)
+		return n;
+
+	/* By name, else the first that fits: an administrator's own socket unit may leave the name out. */
+	for (int pass = 0; pass < 2 && chosen < 0; pass++)
+		for (int i = 0; i < n && chosen < 0; i++) {
+			int fd = SD_LISTEN_FDS_START + i;
+
+			if (pass == 0 && strcmp(names[i], "producer") != 0)
+				continue;
+			if (sd_is_socket(fd, AF_UNIX, SOCK_SEQPACKET, /* listening= */ 1) > 0)
+				chosen = fd;
+		}
+
+	/* What we do not know must not stay open for the life of the daemon. */
+	for (int i = 0; i < n; i++) {
+		if (SD_LISTEN_FDS_START + i != chosen)
+			(void)close_fd(SD_LISTEN_FDS_START + i);
+		free(names[i]);
+	}
+	free(names);
+	return chosen;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* A daemon for tests of the producer client: a control page, a socket and rings, and behaviours
+ * that a real one should never show. It answers on a thread of its own. */
+#pragma once
+
+#include "lib/class.h"
+#include "lib/region.h"
+#include "lib/wire.h"
+
+/* behind ours: it takes MIN and MAX over without a word */
+#include <glib.h>
+#include <sys/types.h>
+
+#define FAKE_MAX_OWNERS 8
+
+typedef enum {
+	FAKE_ANSWERS,
+	FAKE_REFUSES,  /* REFUSED, EDQUOT */
+	FAKE_SILENT,   /* takes the connection, never answers */
+	FAKE_HANGS_UP, /* closes after HELLO */
+	FAKE_NONSENSE, /* a message that no decoder may take */
+	FAKE_WRONG_ID, /* a SESSION with fewer ids than classes */
+	FAKE_NO_FD,    /* a SESSION without its memfd */
+	FAKE_UNSEALED, /* a memfd that anybody may shorten */
+	FAKE_TWO_FDS,  /* a SESSION with two */
+	FAKE_TWICE,    /* the same slot twice */
+	FAKE_BIG,      /* a geometry that is not the memfd's */
+} FakeBehaviour;
+
+typedef struct {
+	pid_t pid;
+	uid_t uid;
+	struct wire_hello hello;
+} FakeExchange;
+
+/* One record, found in a ring. */
+typedef struct {
+	u32 id, vpid, vtid, ring;
+	u64 time;
+	const u8 *fields; /* owned by the array's chunk */
+	u32 size;
+	char *event; /* "provider:name" */
+} FakeRecord;
+
+typedef struct Fake Fake;
+
+Fake *fake_new(void);
+void fake_free(Fake *f);
+const char *fake_directory(Fake *f);
+void fake_behave(Fake *f, FakeBehaviour b);
+/* Between accept and the answer: called on the fake's thread. */
+void fake_before_answer(Fake *f, void (*call)(void *), void *userdata);
+
+/* A session in a slot; pattern as in configuration. Only producers of `uid` take part, (uid_t)-1:
+ * all. */
+void fake_start(Fake *f, u32 slot, const char *pattern, uid_t uid);
+void fake_stop(Fake *f, u32 slot);
+/* Moves the generation and nothing else. */
+void fake_bump(Fake *f);
+/* Socket gone, masks stay: a daemon that died; and back. */
+void fake_die(Fake *f);
+void fake_revive(Fake *f);
+
+u32 fake_n_exchanges(Fake *f);
+FakeExchange fake_exchange(Fake *f, u32 i);
+/* The last reason of a snapshot that was asked for; NULL. Answers are ACCEPTED, or REFUSED with
+ * EBUSY if asked so. */
+char *fake_snapshot_reason(Fake *f);
+
+/* All records of a session's rings, of one owner's or ((uid_t)-1) all. Free with g_ptr_array_unref.
+ */
+GPtrArray *fake_records(Fake *f, u32 slot, uid_t uid);
+u64 fake_lost(Fake *f, u32 slot, u32 cause);

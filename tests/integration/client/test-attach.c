@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: MIT */
+/* Attaching and detaching: sessions that come and go, daemons that are late, wrong, dead or absent.
+ */
+#include "subject.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#define ALL ((uid_t)-1)
+
+static void unwanted(void)
+{
+	Fake *f = fake_new();
+
+	subject_run(fake_directory(f), "unwanted", "emit", "100", "disabled", "unwanted", NULL);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 0);
+	/* a session that wants another provider changes nothing */
+	fake_start(f, 0, "elsewhere:*", ALL);
+	subject_run(fake_directory(f), "unwanted", "emit", "100", "disabled", "unwanted", NULL);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 0);
+	fake_free(f);
+}
+
+static void eager(void)
+{
+	Fake *f = fake_new();
+	Subject s;
+	FakeExchange e;
+
+	fake_start(f, 3, "subject:*", ALL);
+	s = subject_start(fake_directory(f), "wait", "enabled", "emit", "50", "emit-other", "nofds",
+			  "wait", NULL);
+	subject_waits(&s);
+	/* before anything was recorded */
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	e = fake_exchange(f, 0);
+	g_assert_cmpint(e.pid, ==, s.pid);
+	g_assert_cmpint(e.hello.vpid, ==, s.pid);
+	g_assert_cmpint(e.hello.flags, ==, WIRE_HELLO_EAGER);
+	g_assert_true(e.hello.cookie[0] | e.hello.cookie[1]);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	g_assert_cmpint(count_records(f, 3, "subject:number", s.pid), ==, 51);
+	g_assert_cmpint(count_records(f, 3, NULL, 0), ==, 51);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	fake_free(f);
+}
+
+/* A session that starts later, one that ends, one that follows in the same slot. */
+static void lazy(void)
+{
+	Fake *f = fake_new();
+	Subject s =
+	    subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", "wait", "emit", "5", "nofds", "wait", NULL);
+
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 0, "subject:number", s.pid), ==, 5);
+	fake_start(f, 63, "*", ALL);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 10);
+	g_assert_cmpint(count_records(f, 63, NULL, 0), ==, 5);
+	fake_stop(f, 63);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 15);
+	g_assert_cmpint(count_records(f, 63, NULL, 0), ==, 5);
+	fake_stop(f, 0);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	subject_waits(&s);
+	/* the new one's rings, and not the old one's generation */
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 5);
+	g_assert_cmpint(fake_n_exchanges(f), <=, 4);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	fake_free(f);
+}
+
+/* One event of a provider is wanted, another is not; and classes that the daemon has not seen. */
+static void scope(void)
+{
+	Fake *f = fake_new();
+
+	fake_start(f, 1, "subject:number", ALL);
+	subject_run(fake_directory(f), "emit", "3", "late", "values", "nofds", NULL);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	g_assert_cmpint(count_records(f, 1, NULL, 0), ==, 3);
+	/* one that takes only others' processes */
+	fake_start(f, 1, "subject:*", 12345);
+	subject_run(fake_directory(f), "emit", "3", "emit", "3", "disabled", "nofds", NULL);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 2);
+	fake_free(f);
+}
+
+static u64 u64_at(const FakeRecord *r, u32 at)
+{
+	u64 v;
+
+	g_assert_cmpint(at + 8, <=, r->size);
+	memcpy(&v, r->fields + at, 8);
+	return v;
+}
+
+static const FakeRecord *next_of(GPtrArray *a, u32 *i, const char *event)
+{
+	for (; *i < a->len; (*i)++)
+		if (!strcmp(((FakeRecord *)a->pdata[*i])->event, event))
+			return a->pdata[(*i)++];
+	g_error("no record of %s", event);
+}
+
+static gint by_time(gconstpointer a, gconstpointer b)
+{
+	const FakeRecord *x = *(FakeRecord *const *)a, *y = *(FakeRecord *const *)b;
+
+	return x->time < y->time ? -1 : x->time > y->time;
+}
+
+static void values(void)
+{
+	/* clang-format off */
+	static const u8 scalars[] = {
+		1, 2, 0, 3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0,
+		0xff, 0xfe, 0xff, 0xfd, 0xff, 0xff, 0xff, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+		0, 0, 0xc0, 0x3f, 0, 0, 0, 0, 0, 0, 4, 0xc0, 1,
+		0xef, 0xcd, 0xab, 0, 0, 0, 0, 0, 0x34, 0x12, 0, 0, 0, 0, 0, 0,
+	};
+	static const u8 arrays[] = {
+		1, 0, 2, 0, 3, 0, 10, 0, 0, 0, 20, 0, 0, 0, 30, 0, 0, 0, 40, 0, 0, 0, 50, 0, 0, 0,
+		2, 0, 0xff, 0xff, 0xff, 0xff, 7, 0, 0, 0, 0, 0, 0x7f,
+	};
+	/* clang-format on */
+	Fake *f = fake_new();
+	g_autoptr(GPtrArray) a = NULL;
+	const FakeRecord *r;
+	u32 i = 0;
+
+	fake_start(f, 0, "*", ALL);
+	subject_run(fake_directory(f), "values", NULL);
+	a = fake_records(f, 0, ALL);
+	g_ptr_array_sort(a, by_time);
+	r = next_of(a, &i, "subject:empty");
+	g_assert_cmpint(r->size, ==, 0);
+	r = next_of(a, &i, "subject:scalars");
+	g_assert_cmpmem(r->fields, r->size, scalars, sizeof(scalars));
+	r = next_of(a, &i, "subject:text");
+	g_assert_cmpmem(r->fields, r->size, "\1short\0\2(null)\0\3", 16);
+	r = next_of(a, &i, "subject:text");
+	g_assert_cmpint(r->size, ==, 1 + 5000 + 1 + 1 + 1);
+	g_assert_cmpint(strlen((const char *)r->fields + 1), ==, 4999);
+	g_assert_cmpmem(r->fields + 5000, 4, "\0\2\0\3", 4);
+	r = next_of(a, &i, "subject:text");
+	g_assert_cmpint(r->size, ==, 1 + 5000 + 1 + 1000 + 1);
+	g_assert_cmpint(r->fields[5001], ==, 2);
+	g_assert_cmpint(strlen((const char *)r->fields + 5002), ==, 999);
+	g_assert_cmpint(r->fields[6002], ==, 3);
+	r = next_of(a, &i, "subject:blob");
+	g_assert_cmpmem(r->fields, r->size, "\4\0\0\1\2\3\xef\xbe", 8);
+	r = next_of(a, &i, "subject:blob");
+	g_assert_cmpint(r->size, ==, 2 + 300 + 2);
+	for (u32 k = 0; k < 300; k++)
+		g_assert_cmpint(r->fields[2 + k], ==, k & 0xff);
+	g_assert_cmpmem(r->fields, 2, "\x2c\1", 2);
+	g_assert_cmpmem(r->fields + 302, 2, "\xef\xbe", 2);
+	r = next_of(a, &i, "subject:blob");
+	g_assert_cmpmem(r->fields, r->size, "\0\0\xef\xbe", 4);
+	r = next_of(a, &i, "subject:arrays");
+	g_assert_cmpmem(r->fields, r->size, arrays, sizeof(arrays));
+	r = next_of(a, &i, "linux:stdin");
+	g_assert_cmpint(r->size, ==, 12);
+	fake_free(f);
+}
+
+/* Two declarations of one name with other fields: neither is recorded as the other. */
+static void conflict(void)
+{
+	Fake *f = fake_new();
+	g_autoptr(GPtrArray) a = NULL;
+	const FakeRecord *r;
+
+	fake_start(f, 0, "subject:conflict", ALL);
+	subject_run(fake_directory(f), "conflict", NULL);
+	a = fake_records(f, 0, ALL);
+	g_assert_cmpint(a->len, ==, 1);
+	r = a->pdata[0];
+	g_assert_cmpint(r->size == 8 ? u64_at(r, 0) == 7
+				     : r->size == 5 && !strcmp((char *)r->fields, "text"),
+			==, 1);
+	fake_free(f);
+}
+
+static void text(void)
+{
+	Fake *f = fake_new();
+	g_autoptr(GPtrArray) a = NULL;
+	const FakeRecord *r;
+
+	/* a program that prints, but is not asked, tells nothing */
+	fake_start(f, 0, "subject:number", ALL);
+	subject_run(fake_directory(f), "printf", "hello", NULL);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 0);
+	fake_start(f, 0, "tracer:printf", ALL);
+	subject_run(fake_directory(f), "emit", "1", "printf", "hello", "nofds", NULL);
+	a = fake_records(f, 0, ALL);
+	g_ptr_array_sort(a, by_time);
+	g_assert_cmpint(a->len, ==, 2);
+	r = a->pdata[0];
+	g_assert_cmpmem(r->fields, r->size, "hello 42", 9);
+	r = a->pdata[1];
+	g_assert_cmpint(r->size, ==, 512);
+	g_assert_cmpint(strlen((const char *)r->fields), ==, 511);
+	fake_free(f);
+}
+
+/* ---- daemons that fail ---- */
+
+static void failing(gconstpointer data)
+{
+	FakeBehaviour b = (FakeBehaviour)GPOINTER_TO_INT(data);
+	Fake *f = fake_new();
+	FakeExchange e;
+	Subject s;
+
+	fake_behave(f, b);
+	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10",
+			  "nofds", "wait", "emit", "10", "nofds", "wait", NULL);
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	subject_waits(&s);
+	/* tried once for ten calls; nothing recorded */
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 0);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	/* a new generation is the retry, and brings the account */
+	fake_behave(f, FAKE_ANSWERS);
+	fake_bump(f);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 2);
+	e = fake_exchange(f, 1);
+	g_assert_cmpuint(e.hello.missed, ==, 20);
+	g_assert_cmpuint(e.hello.failed, ==, 1);
+	g_assert_cmpint(count_records(f, 0, NULL, s.pid), ==, 10);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	fake_free(f);
+}
+
+/* 200 ms, once, and no longer. */
+static void bounded(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *out = NULL;
+	Subject s;
+	long first, second;
+
+	fake_behave(f, FAKE_SILENT);
+	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", NULL);
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
+	g_assert_cmpint(first, >=, 195);
+	g_assert_cmpint(first, <, 400);
+	g_assert_cmpint(second, <, 100);
+	fake_free(f);
+}
+
+/* A daemon that does not even accept: the queue of its socket is full, and connect() would wait. */
+static void queue_full(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *path = g_build_filename(fake_directory(f), "producer.sock", NULL),
+			*out = NULL;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int listener, waiting[2];
+	long first, second;
+	Subject s;
+
+	g_strlcpy(a.sun_path, path, sizeof(a.sun_path));
+	fake_die(f);
+	unlink(path);
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	g_assert_no_errno(bind(listener, (struct sockaddr *)&a, sizeof(a)));
+	g_assert_no_errno(listen(listener, 0));
+	for (u32 i = 0; i < 2; i++) {
+		waiting[i] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+		if (connect(waiting[i], (struct sockaddr *)&a, sizeof(a)) < 0)
+			g_assert_cmpint(errno, ==, EAGAIN);
+	}
+	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", "nofds", NULL);
+	subject_waits(&s);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
+	g_assert_cmpint(first, >=, 195);
+	g_assert_cmpint(first, <, 400);
+	g_assert_cmpint(second, <, 100);
+	for (u32 i = 0; i < 2; i++)
+		close(waiting[i]);
+	close(listener);
+	fake_free(f);
+}
+
+/* What ran before goes on while the new exchange fails. */
+static void keeps_old(void)
+{
+	Fake *f = fake_new();
+	Subject s;
+
+	fake_start(f, 0, "subject:number", ALL);
+	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "5", "wait", "emit", "5",
+			  "wait", "emit", "5", NULL);
+	subject_waits(&s);
+	fake_behave(f, FAKE_REFUSES);
+	fake_start(f, 1, "subject:number", ALL);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 10);
+	g_assert_cmpint(count_records(f, 1, NULL, 0), ==, 0);
+	/* dead, with its masks standing */
+	fake_die(f);
+	fake_bump(f);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 15);
+	fake_behave(f, FAKE_ANSWERS);
+	fake_revive(f);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 20);
+	g_assert_cmpint(count_records(f, 1, NULL, 0), ==, 5);
+	fake_free(f);
+}
+
+/* ---- no page, or one that must not be believed ---- */
+
+static void no_daemon(void)
+{
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*path = g_build_filename(d, "control", NULL);
+	g_autofree char *out = NULL;
+	Subject s;
+
+	subject_run(d, "emit", "10", "disabled", "nofds", NULL);
+	subject_run("/nowhere", "emit", "10", "nofds", NULL);
+	subject_run("relative", "emit", "10", "nofds", NULL);
+	s = subject_start(d, "snapshot", "x", NULL);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(atoi(out), ==, -ENOENT);
+	/* a fifo must not hold the constructor up */
+	g_assert_no_errno(mkfifo(path, 0644));
+	subject_run(d, "emit", "10", "nofds", NULL);
+	unlink(path);
+	rmdir(d);
+}
+
+static void bad_page(void)
+{
+	static const struct {
+		off_t at;
+		u8 byte;
+		mode_t mode;
+		uid_t owner;
+	} cases[] = {
+	    {0, 'X', 0644, 0},           /* magic */
+	    {8, ABI_MAJOR + 1, 0644, 0}, /* major */
+	    {13, 1, 0644, 0},            /* size */
+	    {-1, 0, 0644, 0},            /* shorter */
+	    {1000, 0, 0666, 0},          /* anybody's */
+	    {1000, 0, 0644, 4242},       /* somebody else's */
+	};
+
+	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++) {
+		Fake *f = fake_new();
+		g_autofree char *path = g_build_filename(fake_directory(f), "control", NULL);
+		int fd = open(path, O_RDWR | O_CLOEXEC);
+
+		if (cases[i].owner && geteuid() != 0) {
+			close(fd);
+			fake_free(f);
+			continue;
+		}
+		fake_start(f, 0, "subject:*", ALL);
+		if (cases[i].at < 0)
+			g_assert_no_errno(truncate(path, 4096));
+		else
+			g_assert_cmpint(pwrite(fd, &cases[i].byte, 1, cases[i].at), ==, 1);
+		g_assert_no_errno(chmod(path, cases[i].mode));
+		if (cases[i].owner)
+			g_assert_no_errno(chown(path, cases[i].owner, 0));
+		subject_run(fake_directory(f), "emit", "5", "disabled", "nofds", NULL);
+		g_assert_cmpint(fake_n_exchanges(f), ==, 0);
+		if (cases[i].at < 0) /* whole again before the fake looks at it */
+			g_assert_no_errno(truncate(path, ABI_CONTROL_SIZE));
+		close(fd);
+		fake_free(f);
+	}
+}
+
+static void link_page(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *d = g_dir_make_tmp("tracer-XXXXXX", NULL),
+			*link = g_build_filename(d, "control", NULL);
+	g_autofree char *target = g_build_filename(fake_directory(f), "control", NULL);
+
+	fake_start(f, 0, "subject:*", ALL);
+	g_assert_no_errno(symlink(target, link));
+	subject_run(d, "emit", "5", "disabled", NULL);
+	unlink(link);
+	rmdir(d);
+	fake_free(f);
+}
+
+static void snapshot(void)
+{
+	Fake *f = fake_new();
+	g_autofree char *out = NULL, *reason = NULL, *longer = g_strnfill(300, 'r'), *cut = NULL;
+	Subject s = subject_start(fake_directory(f), "snapshot", "slow request", "nofds", NULL);
+
+	out = subject_end(&s, 0);
+	g_assert_cmpstr(out, ==, "0\n");
+	reason = fake_snapshot_reason(f);
+	g_assert_cmpstr(reason, ==, "slow request");
+	g_clear_pointer(&out, g_free);
+
+	/* cut, but not inside a character: 254 bytes before an e-acute */
+	memcpy(longer + 254, "\xc3\xa9", 2);
+	s = subject_start(fake_directory(f), "snapshot", longer, NULL);
+	out = subject_end(&s, 0);
+	g_assert_cmpstr(out, ==, "0\n");
+	cut = fake_snapshot_reason(f);
+	g_assert_cmpint(strlen(cut), ==, 254);
+	g_clear_pointer(&out, g_free);
+
+	fake_behave(f, FAKE_REFUSES);
+	s = subject_start(fake_directory(f), "snapshot", "again", NULL);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(atoi(out), ==, -EBUSY);
+	g_clear_pointer(&out, g_free);
+
+	fake_behave(f, FAKE_SILENT);
+	s = subject_start(fake_directory(f), "snapshot", "again", NULL);
+	out = subject_end(&s, 0);
+	g_assert_cmpint(atoi(out), ==, -ETIMEDOUT);
+	fake_free(f);
+}
+
+/* Sessions come and go under threads. */
+static void churn(void)
+{
+	Fake *f = fake_new();
+	Subject s = subject_start(fake_directory(f), "ticks", "5000", "threads", "4", "3000000",
+				  "ticks", "0", "nofds", "wait", NULL);
+	u32 n;
+
+	for (u32 i = 0; i < 60; i++) {
+		fake_start(f, i % 3, "subject:*", ALL);
+		g_usleep(5000);
+		if (i % 2)
+			fake_stop(f, (i + 1) % 3);
+	}
+	subject_waits(&s);
+	n = fake_n_exchanges(f);
+	g_assert_cmpint(n, >, 1);
+	for (u32 i = 0; i < 3; i++)
+		(void)count_records(f, i, NULL, 0); /* every ring walks */
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	fake_free(f);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/client/unwanted", unwanted);
+	g_test_add_func("/client/eager", eager);
+	g_test_add_func("/client/lazy", lazy);
+	g_test_add_func("/client/scope", scope);
+	g_test_add_func("/client/values", values);
+	g_test_add_func("/client/conflict", conflict);
+	g_test_add_func("/client/printf", text);
+	g_test_add_data_func("/client/daemon/refuses", GINT_TO_POINTER(FAKE_REFUSES), failing);
+	g_test_add_data_func("/client/daemon/silent", GINT_TO_POINTER(FAKE_SILENT), failing);
+	g_test_add_data_func("/client/daemon/hangs-up", GINT_TO_POINTER(FAKE_HANGS_UP), failing);
+	g_test_add_data_func("/client/daemon/nonsense", GINT_TO_POINTER(FAKE_NONSENSE), failing);
+	g_test_add_data_func("/client/daemon/wrong-ids", GINT_TO_POINTER(FAKE_WRONG_ID), failing);
+	g_test_add_data_func("/client/daemon/no-fd", GINT_TO_POINTER(FAKE_NO_FD), failing);
+	g_test_add_data_func("/client/daemon/two-fds", GINT_TO_POINTER(FAKE_TWO_FDS), failing);
+	g_test_add_data_func("/client/daemon/twice", GINT_TO_POINTER(FAKE_TWICE), failing);
+	g_test_add_data_func("/client/daemon/unsealed", GINT_TO_POINTER(FAKE_UNSEALED), failing);
+	g_test_add_data_func("/client/daemon/wrong-size", GINT_TO_POINTER(FAKE_BIG), failing);
+	g_test_add_func("/client/daemon/bounded", bounded);
+	g_test_add_func("/client/daemon/queue-full", queue_full);
+	g_test_add_func("/client/daemon/keeps-old", keeps_old);
+	g_test_add_func("/client/page/none", no_daemon);
+	g_test_add_func("/client/page/bad", bad_page);
+	g_test_add_func("/client/page/link", link_page);
+	g_test_add_func("/client/snapshot", snapshot);
+	g_test_add_func("/client/churn", churn);
+	return g_test_run();
+}

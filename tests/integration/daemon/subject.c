@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* An instrumented program that does what it is told on stdin, a line at a time, and answers a line each. */
+#include "lib/tracer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+TRACER_EVENT(shop, order, TRACER_INFO, TRACER_U64(number), TRACER_STR(customer))
+TRACER_EVENT(shop, extra, TRACER_INFO, TRACER_U64(number))
+TRACER_EVENT(other, thing, TRACER_INFO, TRACER_U64(number))
+
+static atomic_bool stop;
+static atomic_ulong recorded;
+static unsigned long number;
+
+static void *recorder(void *unused)
+{
+	unsigned long n = 0;
+
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		trace_shop_order(n, "thread");
+		trace_other_thing(n++);
+	}
+	atomic_fetch_add(&recorded, n);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	char line[512], *argument;
+	pthread_t threads[64];
+	int n_threads = 0;
+
+	(void)setvbuf(stdout, NULL, _IOLBF, 0);
+	(void)printf("ready %d\n", (int)getpid());
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		argument = strchr(line, ' ');
+		argument = argument ? argument + 1 : line + strlen(line);
+		if (strncmp(line, "record", 6) == 0) {
+			for (long i = atol(argument); i > 0; i--)
+				trace_shop_order(number++, "customer");
+			(void)printf("recorded %lu\n", number);
+		} else if (strncmp(line, "extra", 5) == 0) {
+			for (long i = atol(argument); i > 0; i--)
+				trace_shop_extra(number++);
+			(void)printf("recorded %lu\n", number);
+		} else if (strncmp(line, "enabled", 7) == 0) {
+			(void)printf("enabled %d %d %d\n", trace_enabled_shop_order(),
+				     trace_enabled_shop_extra(), trace_enabled_other_thing());
+		} else if (strncmp(line, "snapshot", 8) == 0) {
+			(void)printf("snapshot %d\n", tracer_snapshot(argument));
+		} else if (strncmp(line, "threads", 7) == 0) {
+			for (n_threads = 0; n_threads < atoi(argument); n_threads++)
+				(void)pthread_create(&threads[n_threads], NULL, recorder, NULL);
+			(void)printf("running %d\n", n_threads);
+		} else if (strncmp(line, "join", 4) == 0) {
+			atomic_store(&stop, 1);
+			while (n_threads)
+				(void)pthread_join(threads[--n_threads], NULL);
+			atomic_store(&stop, 0);
+			(void)printf("joined %lu\n", atomic_load(&recorded));
+		} else if (strncmp(line, "signal", 6) == 0) {
+			(void)signal(atoi(argument), SIG_DFL);
+			(void)raise(atoi(argument));
+		} else if (strncmp(line, "exec", 4) == 0) {
+			(void)execv("/proc/self/exe", argv);
+		} else if (strncmp(line, "exit", 4) == 0) {
+			_exit(atoi(argument));
+		}
+	}
+	return 0;
+}

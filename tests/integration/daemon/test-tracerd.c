@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* The program itself, as a child: its command line, its signals, and its death. */
+#include "lib/atomic.h"
+#include "lib/abi.h"
+#include "lib/base.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <glib.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+typedef struct {
+	char *directory, *runtime, *state, *config, *snapshots;
+	int watch; /* inotify on the session's snapshots */
+	pid_t daemon, program;
+	int notify; /* where the daemon says READY=1 */
+	FILE *to, *from;
+} Fixture;
+
+static const char config_text[] =
+	"sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = \"1M\"; "
+	"on_stop = \"snapshot\"; snapshot: { on_crash = true; min_interval = \"0\"; }; }; };";
+
+static void remove_tree(const char *path)
+{
+	const char *argv[] = { "rm", "-rf", "--", path, NULL };
+
+	(void)g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL,
+			   NULL, NULL);
+}
+
+static void fixture_up(Fixture *x, gconstpointer unused)
+{
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+
+	x->directory = g_dir_make_tmp("tracerd-XXXXXX", NULL);
+	x->runtime = g_build_filename(x->directory, "run", NULL);
+	x->state = g_build_filename(x->directory, "state", NULL);
+	x->config = g_build_filename(x->directory, "tracer.conf", NULL);
+	x->snapshots = g_build_filename(x->state, "snapshots", "flight", NULL);
+	g_assert_cmpint(g_mkdir_with_parents(x->snapshots, 0755), ==, 0);
+	g_assert_true(g_file_set_contents(x->config, config_text, -1, NULL));
+	(void)g_setenv("TRACER_RUNTIME_DIR", x->runtime, true);
+	x->watch = inotify_init1(IN_CLOEXEC);
+	g_assert_cmpint(inotify_add_watch(x->watch, x->snapshots, IN_MOVED_TO), >=, 0);
+	x->notify = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	(void)snprintf(a.sun_path, sizeof(a.sun_path), "%s/notify", x->directory);
+	g_assert_cmpint(bind(x->notify, (struct sockaddr *)&a, sizeof(a)), ==, 0);
+}
+
+static void await(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	if (poll(&p, 1, 20000) != 1)
+		g_error("waited in vain");
+}
+
+/* A message of the daemon to its manager that begins with `what`. */
+static void notified(Fixture *x, const char *what)
+{
+	for (;;) {
+		char text[4096];
+		ssize_t n;
+
+		await(x->notify);
+		n = recv(x->notify, text, sizeof(text) - 1, 0);
+		g_assert_cmpint(n, >, 0);
+		text[n] = 0;
+		if (strstr(text, what))
+			return;
+	}
+}
+
+static void daemon_start(Fixture *x)
+{
+	char *notify = g_build_filename(x->directory, "notify", NULL);
+
+	x->daemon = fork();
+	if (x->daemon == 0) {
+		(void)g_setenv("NOTIFY_SOCKET", notify, true);
+		(void)execl(g_getenv("TRACER_TEST_TRACERD"), "tracerd", "--no-bus", "--user", "--config",
+			    x->config, "--runtime-directory", x->runtime, "--state-directory",
+			    x->state, NULL);
+		_exit(127);
+	}
+	g_free(notify);
+	notified(x, "READY=1");
+}
+
+static int daemon_stop(Fixture *x, int signal)
+{
+	int status = 0;
+
+	(void)kill(x->daemon, signal);
+	g_assert_cmpint(waitpid(x->daemon, &status, 0), ==, x->daemon);
+	x->daemon = 0;
+	return status;
+}
+
+static void program_start(Fixture *x)
+{
+	int in[2], out[2];
+	char line[256];
+
+	g_assert_cmpint(pipe2(in, O_CLOEXEC), ==, 0);
+	g_assert_cmpint(pipe2(out, O_CLOEXEC), ==, 0);
+	x->program = fork();
+	if (x->program == 0) {
+		(void)dup2(in[0], 0);
+		(void)dup2(out[1], 1);
+		(void)execl(g_getenv("TRACER_TEST_SUBJECT"), "subject", NULL);
+		_exit(127);
+	}
+	(void)close(in[0]);
+	(void)close(out[1]);
+	x->to = fdopen(in[1], "w");
+	x->from = fdopen(out[0], "r");
+	g_assert_nonnull(fgets(line, sizeof(line), x->from));
+}
+
+static void program_ask(Fixture *x, const char *what, const char *expected)
+{
+	char line[256];
+
+	(void)fprintf(x->to, "%s\n", what);
+	(void)fflush(x->to);
+	g_assert_nonnull(fgets(line, sizeof(line), x->from));
+	line[strcspn(line, "\n")] = 0;
+	if (expected)
+		g_assert_cmpstr(line, ==, expected);
+}
+
+static void program_end(Fixture *x)
+{
+	(void)kill(x->program, SIGKILL);
+	(void)waitpid(x->program, NULL, 0);
+	(void)fclose(x->to);
+	(void)fclose(x->from);
+	x->program = 0;
+}
+
+static void fixture_down(Fixture *x, gconstpointer unused)
+{
+	if (x->program)
+		program_end(x);
+	if (x->daemon)
+		(void)daemon_stop(x, SIGKILL);
+	(void)close(x->watch);
+	(void)close(x->notify);
+	remove_tree(x->directory);
+	g_free(x->directory);
+	g_free(x->runtime);
+	g_free(x->state);
+	g_free(x->config);
+	g_free(x->snapshots);
+}
+
+/* The next snapshot that appears. */
+static char *snapshot_await(Fixture *x)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	const struct inotify_event *e = (const void *)buffer;
+
+	do {
+		await(x->watch);
+		g_assert_cmpint(read(x->watch, buffer, sizeof(*e) + NAME_MAX + 1), >, 0);
+	} while (e->name[0] == '.');
+	return g_build_filename(x->snapshots, e->name, NULL);
+}
+
+static u32 trace_records(const char *path, char **ret_last)
+{
+	const char *argv[] = { "babeltrace2", path, NULL };
+	char *out = NULL, *err = NULL, **lines;
+	int status;
+	u32 n;
+
+	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &err,
+				   &status, NULL));
+	if (status)
+		g_error("%s", err);
+	lines = g_strsplit(g_strchomp(out), "\n", -1);
+	n = g_strv_length(lines);
+	if (ret_last)
+		*ret_last = g_strdup(lines[n - 1]);
+	g_strfreev(lines);
+	g_free(out);
+	g_free(err);
+	return n;
+}
+
+static void test_crash(Fixture *x, gconstpointer unused)
+{
+	char *path, *last = NULL;
+
+	daemon_start(x);
+	program_start(x);
+	program_ask(x, "record 5000", "recorded 5000");
+	(void)fprintf(x->to, "signal 11\n");
+	(void)fflush(x->to);
+	(void)waitpid(x->program, NULL, 0);
+	path = snapshot_await(x);
+	g_assert_true(g_str_has_suffix(path, "-crash"));
+	g_assert_cmpuint(trace_records(path, &last), ==, 5000);
+	g_assert_nonnull(strstr(last, "number = 4999,"));
+	g_free(last);
+	g_free(path);
+	/* on_stop, and a clean end */
+	g_assert_cmpint(daemon_stop(x, SIGTERM), ==, 0);
+	path = snapshot_await(x);
+	g_assert_true(g_str_has_suffix(path, "-stop"));
+	g_free(path);
+	g_assert_true(g_file_test(x->runtime, G_FILE_TEST_IS_DIR));
+	program_end(x);
+}
+
+/* Killed at any time: programs go on, and the next daemon has them again. */
+static void test_killed(Fixture *x, gconstpointer unused)
+{
+	daemon_start(x);
+	program_start(x);
+	program_ask(x, "threads 4", NULL);
+	for (int i = 0; i < 10; i++) {
+		(void)daemon_stop(x, SIGKILL);
+		program_ask(x, "enabled", NULL);
+		daemon_start(x);
+		program_ask(x, "enabled", NULL);
+	}
+	program_ask(x, "join", NULL);
+	program_ask(x, "record 10", NULL);
+	(void)daemon_stop(x, SIGTERM);
+	{
+		char *path = NULL, *last = NULL;
+		struct pollfd p = { .fd = x->watch, .events = POLLIN };
+
+		do {
+			g_free(path);
+			path = snapshot_await(x);
+		} while (poll(&p, 1, 0) > 0);
+		g_assert_cmpuint(trace_records(path, &last), >, 0);
+		g_assert_nonnull(strstr(last, "customer = \"customer\""));
+		g_free(last);
+		g_free(path);
+	}
+	program_end(x);
+}
+
+static void test_hup(Fixture *x, gconstpointer unused)
+{
+	daemon_start(x);
+	program_start(x);
+	program_ask(x, "record 10", NULL);
+	g_assert_true(g_file_set_contents(x->config, "sessions: { flight: { autostart = maybe; }; };", -1,
+					  NULL));
+	(void)kill(x->daemon, SIGHUP);
+	notified(x, "RELOADING=1");
+	notified(x, "READY=1");
+	program_ask(x, "enabled", "enabled 1 1 0");
+	g_assert_true(g_file_set_contents(x->config,
+					  "sessions: { other: { autostart = true; events = [ \"other:*\" "
+					  "]; memory = \"1M\"; }; };",
+					  -1, NULL));
+	(void)kill(x->daemon, SIGHUP);
+	notified(x, "READY=1");
+	program_ask(x, "enabled", NULL); /* asks again */
+	program_ask(x, "enabled", "enabled 0 0 1");
+	(void)kill(x->daemon, SIGUSR1); /* not ours, and no reason to die */
+	(void)kill(x->daemon, SIGUSR2);
+	program_ask(x, "record 10", "recorded 20");
+	g_assert_cmpint(daemon_stop(x, SIGINT), ==, 0);
+}
+
+static int run(const char *const *argv, char **ret_err)
+{
+	int status = 0;
+
+	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_STDOUT_TO_DEV_NULL, NULL, NULL,
+				   NULL, ret_err, &status, NULL));
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void test_arguments(Fixture *x, gconstpointer unused)
+{
+	const char *tracerd = g_getenv("TRACER_TEST_TRACERD");
+	const char *good[] = { tracerd, "--check-config", x->config, NULL };
+	const char *help[] = { tracerd, "--help", NULL }, *version[] = { tracerd, "--version", NULL };
+	const char *unknown[] = { tracerd, "--frobnicate", NULL };
+	const char *many[] = { tracerd, "--version", "x", NULL };
+	const char *second[] = { tracerd, "--no-bus", "--user", "--config", x->config,
+				 "--runtime-directory", x->runtime, "--state-directory", x->state, NULL };
+	char *err = NULL;
+
+	g_assert_cmpint(run(help, NULL), ==, 0);
+	g_assert_cmpint(run(version, NULL), ==, 0);
+	g_assert_cmpint(run(many, NULL), ==, 0);
+	g_assert_cmpint(run(unknown, NULL), ==, 64);
+	g_assert_cmpint(run(good, NULL), ==, 0);
+	g_assert_true(g_file_set_contents(x->config, "sessions: {\n a: { memry = \"1M\"; };\n};\n", -1, NULL));
+	g_assert_cmpint(run(good, &err), ==, 78);
+	g_assert_nonnull(strstr(err, "tracer.conf:2"));
+	g_assert_nonnull(strstr(err, "memory"));
+	g_free(err);
+	/* a broken file costs what is broken, not the daemon */
+	daemon_start(x);
+	g_assert_cmpint(run(second, &err), ==, 1);
+	g_assert_nonnull(strstr(err, "another tracerd"));
+	g_free(err);
+	g_assert_cmpint(daemon_stop(x, SIGTERM), ==, 0);
+}
+
+/* A control page from boot: programs that were started before the first daemon are reached. */
+static void test_early_program(Fixture *x, gconstpointer unused)
+{
+	struct abi_control *h;
+	char *path = g_build_filename(x->runtime, "control", NULL);
+	int fd;
+
+	g_assert_cmpint(g_mkdir_with_parents(x->runtime, 0755), ==, 0);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+	g_assert_cmpint(ftruncate(fd, ABI_CONTROL_SIZE), ==, 0);
+	h = mmap(NULL, ABI_CONTROL_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	*h = (struct abi_control){ .magic = ABI_CONTROL_MAGIC, .major = ABI_MAJOR, .minor = ABI_MINOR,
+				   .size = ABI_CONTROL_SIZE };
+	program_start(x);
+	program_ask(x, "enabled", "enabled 0 0 0");
+	daemon_start(x);
+	program_ask(x, "record 10", NULL);
+	program_ask(x, "record 10", NULL);
+	program_ask(x, "enabled", "enabled 1 1 0");
+	(void)daemon_stop(x, SIGTERM);
+	g_free(snapshot_await(x));
+	(void)munmap(h, ABI_CONTROL_SIZE);
+	(void)close(fd);
+	g_free(path);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+	(void)signal(SIGPIPE, SIG_IGN);
+#define ADD(name, fn) g_test_add("/tracerd/" name, Fixture, NULL, fixture_up, fn, fixture_down)
+	ADD("crash", test_crash);
+	ADD("killed", test_killed);
+	ADD("hup", test_hup);
+	ADD("arguments", test_arguments);
+	ADD("early-program", test_early_program);
+	return g_test_run();
+}

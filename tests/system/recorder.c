@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* The program that is recorded. It numbers its events and does what it is told, so that a test can say which
+ * number must be the last one in a trace.
+ *
+ *     recorder                     takes commands from stdin, a line each, and answers each with a line
+ *         wait         until a session wants our events: "wanted"
+ *         record N     N more events: "recorded TOTAL"
+ *         snapshot R   asks the daemon for a snapshot with reason R: "accepted" or "refused"
+ *         crash        writes through a null pointer
+ *     recorder crash N MARK        N events, then a fault; MARK gets the number of the last call that returned
+ *     recorder storm USEC MARK     events without end, and SIGSEGV from a timer somewhere among them
+ *     recorder exit N              N events, then exit status 1 */
+#include "lib/tracer.h" /* installed: <tracer/tracer.h> */
+
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+TRACER_EVENT(system, step, TRACER_INFO, TRACER_U64(n))
+
+static uint64_t total;
+static volatile uint64_t *mark; /* shared with the file: what is stored in it survives us */
+
+static void record(uint64_t n)
+{
+	while (n--) {
+		trace_system_step(++total);
+		if (mark)
+			*mark = total;
+	}
+}
+
+static _Noreturn void crash(void)
+{
+	volatile int *volatile nowhere = NULL;
+
+	*nowhere = 1;
+	abort();
+}
+
+/* A session's mask bit is a store of another process into memory that we map: there is nothing to sleep on. */
+static bool wait_wanted(void)
+{
+	time_t end = time(NULL) + 20;
+
+	while (!trace_enabled_system_step()) {
+		if (time(NULL) > end)
+			return false;
+		sched_yield();
+	}
+	return true;
+}
+
+static void mark_open(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0 || ftruncate(fd, sizeof(*mark)) < 0) {
+		perror(path);
+		exit(2);
+	}
+	mark = mmap(NULL, sizeof(*mark), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (mark == MAP_FAILED) {
+		perror("mmap");
+		exit(2);
+	}
+	close(fd);
+}
+
+static int command_loop(void)
+{
+	char line[256];
+
+	while (fgets(line, sizeof(line), stdin)) {
+		line[strcspn(line, "\n")] = 0;
+		if (strcmp(line, "wait") == 0) {
+			puts(wait_wanted() ? "wanted" : "unwanted");
+		} else if (strncmp(line, "record ", 7) == 0) {
+			record(strtoull(line + 7, NULL, 10));
+			printf("recorded %llu\n", (unsigned long long)total);
+		} else if (strncmp(line, "snapshot ", 9) == 0) {
+			puts(tracer_snapshot(line + 9) < 0 ? "refused" : "accepted");
+		} else if (strcmp(line, "crash") == 0) {
+			crash();
+		} else {
+			puts("what?");
+		}
+		fflush(stdout);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && strcmp(argv[1], "crash") == 0) {
+		mark_open(argv[3]);
+		record(strtoull(argv[2], NULL, 10));
+		crash();
+	} else if (argc == 4 && strcmp(argv[1], "storm") == 0) {
+		struct itimerspec when = { .it_value.tv_nsec = atol(argv[2]) * 1000 };
+		timer_t timer;
+		struct sigevent how = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGSEGV };
+
+		mark_open(argv[3]);
+		if (timer_create(CLOCK_MONOTONIC, &how, &timer) < 0 || timer_settime(timer, 0, &when, NULL) < 0)
+			return 2;
+		record(UINT64_MAX);
+	} else if (argc == 3 && strcmp(argv[1], "exit") == 0) {
+		record(strtoull(argv[2], NULL, 10));
+		return 1;
+	} else if (argc == 1) {
+		return command_loop();
+	}
+	fprintf(stderr, "recorder: see its source\n");
+	return 2;
+}
