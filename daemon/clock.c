@@ -139,7 +139,7 @@ static void pair_read(u64 *ret_ns, u64 *ret_ticks)
 u64 clock_calibrate(void)
 {
 	struct timespec pause = { .tv_nsec = CALIBRATE_NS };
-	u64 ns[2], ticks[2];
+	u64 ns[2] = { 0 }, ticks[2] = { 0 };
 
 	pair_read(&ns[0], &ticks[0]);
 	/* not waiting for anybody: a rate is measured over time */

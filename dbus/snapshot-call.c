@@ -49,7 +49,7 @@ DEFINE_CLEANUP(SnapshotCall *, snapshot_call_free)
 static int snapshot_call_new(SnapshotCall **ret, Bus *b, sd_bus_message *m, size_t n, bool all,
 			     sd_bus_error *error)
 {
-	SnapshotCall *c;
+	SnapshotCall *c = NULL;
 
 	if (b->n_snapshot_calls >= SNAPSHOT_CALLS_MAX)
 		return sd_bus_error_setf(error, SD_BUS_ERROR_LIMITS_EXCEEDED,
@@ -217,7 +217,7 @@ int snapshot_call(Bus *b, sd_bus_message *m, const char *session, const char *re
 	_cleanup_free_ char *path = NULL;
 	SnapshotOptions options;
 	Failure f = FAILURE_NULL;
-	SnapshotCall *c;
+	SnapshotCall *c = NULL;
 	bool wait;
 	int r;
 
@@ -250,7 +250,7 @@ int snapshot_call(Bus *b, sd_bus_message *m, const char *session, const char *re
 int snapshot_call_all(Bus *b, sd_bus_message *m, const char *reason, sd_bus_error *error)
 {
 	SnapshotOptions options = { 0 };
-	SnapshotCall *c;
+	SnapshotCall *c = NULL;
 	int r;
 
 	r = reason_check(reason, error);

@@ -158,6 +158,7 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 	process.producer = done->producer;
 	process.clock.kind = control_page->head.clock;
 	process.clock.mult = control_page->head.clock_mult;
+	process.mult = process.clock.kind == ABI_CLOCK_COUNTER ? process.clock.mult : 0;
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {
 		struct slot *s = &process.slots[i];
 		struct pending *p = &pending[i];

@@ -3,6 +3,7 @@
  * session that wants it. */
 #include "lib/attach.h"
 #include "lib/control.h"
+#include "lib/quick.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -154,65 +155,95 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 	}
 }
 
-/* No answer of this generation: it is asked for, and each slot says what it knows. */
-static __attribute__((noinline)) void record_unanswered(const struct tracer_event *event, u32 index,
-							const struct record_part *part, u32 n)
+static bool record_refused(const struct tracer_event *event, u32 signature)
 {
 	struct tracer_state *state = event->state;
-	u64 bits = __atomic_load_n(event->mask, __ATOMIC_RELAXED), ids;
-
-	attach_refresh(index);
-	if (load_acquire_u32(&state->generation) ==
-	    load_acquire_u32(&control_page->head.generation))
-		bits &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
-	if (!bits)
-		return;
-	ids = fork_identity();
-	for (; bits; bits &= bits - 1)
-		record_carefully((u32)__builtin_ctzll(bits), index, ids, part, n);
-}
-
-void tracer_record_(const struct tracer_event *event, uint32_t signature, struct tracer_part *parts,
-		    uint32_t n)
-{
-	const struct record_part *part = (const struct record_part *)parts;
-	struct tracer_state *state = event->state;
-	u32 index = (u32)(state - process.states);
-	u64 bits, ids;
 
 	if (unlikely(load_relaxed_u32(&process.vforks)) &&
 	    fork_marked(__atomic_load_n(event->mask, __ATOMIC_RELAXED) &
 			~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED)))
-		return;
+		return true;
 	/* Another translation unit has declared this name with other fields, and its descriptor was
 	 * taken: what we have would be read as something else. */
 	if (unlikely(event->signature != signature)) {
 		(void)fetch_add_relaxed_u64(&process.missed, 1);
+		return true;
+	}
+	return false;
+}
+
+/* No answer of this generation: it is asked for, and each slot says what it knows. Sessions with an answer come
+ * here too when the record is in several pieces. */
+static __attribute__((noinline)) void record_all(const struct tracer_event *event, u64 wanted,
+						 const struct record_part *part, u32 n)
+{
+	struct tracer_state *state = event->state;
+	u32 index = (u32)(state - process.states);
+	u64 ids;
+
+	if (wanted == TRACER_ASK_) {
+		wanted = __atomic_load_n(event->mask, __ATOMIC_RELAXED);
+		attach_refresh(index);
+		/* acquire, both: what the answer said, and what the daemon wrote before it moved the
+		 * generation */
+		if (load_acquire_u32(&state->generation) ==
+		    load_acquire_u32(&control_page->head.generation))
+			wanted &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
+		if (!wanted)
+			return;
+	}
+	ids = fork_identity();
+	for (; wanted; wanted &= wanted - 1)
+		record_carefully((u32)__builtin_ctzll(wanted), index, ids, part, n);
+}
+
+void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
+		    struct tracer_part *part, uint32_t n)
+{
+	if (!record_refused(event, signature))
+		record_all(event, wanted, (const struct record_part *)part, n);
+}
+
+/* What the short way could not do, for slot i and those after it. */
+static __attribute__((noinline)) void record_rest(const struct tracer_event *event, u64 wanted, void *head,
+						  u32 size)
+{
+	const struct record_part part = { head, size, 0 };
+
+	record_all(event, wanted, &part, 1);
+}
+
+void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
+			uint32_t size)
+{
+	u32 index = (u32)(event->state - process.states);
+	u64 ids;
+
+	if (record_refused(event, signature))
+		return;
+	if (unlikely(wanted == TRACER_ASK_ || !quick_possible(size))) {
+		record_rest(event, wanted, head, size);
 		return;
 	}
-	/* acquire, both: what the daemon wrote before it moved the generation, and what the answer
-	 * said */
-	if (unlikely(load_acquire_u32(&state->generation) !=
-		     load_acquire_u32(&control_page->head.generation))) {
-		record_unanswered(event, index, part, n);
-		return;
-	}
-	bits = __atomic_load_n(event->mask, __ATOMIC_RELAXED) &
-	       ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
-	if (unlikely(!bits))
-		return;
 	ids = fork_identity();
 	/* With an answer of the page's own generation, the slots are those of the page. */
 	do {
-		u32 i = (u32)__builtin_ctzll(bits);
+		u32 i = (u32)__builtin_ctzll(wanted);
 		struct slot *s = &process.slots[i];
+		/* acquire: pairs with the release in slot_attach() */
 		u32 generation = load_acquire_u32(&s->generation);
 		u32 id = attach_id(i, index);
+		struct request q;
+		int r = SEQUENCE_STALE;
 
-		if (unlikely(!generation || !id ||
-			     record_write(s, generation, id, ids, process.producer, &process.clock,
-					  part, n) == RECORD_STALE))
-			record_carefully(i, index, ids, part, n);
-		bits &= bits - 1;
-	} while (unlikely(bits));
+		wanted &= wanted - 1;
+		if (likely(generation && id)) {
+			r = quick_write(&q, s, generation, id, ids, process.mult, head, size);
+			if (likely(r == SEQUENCE_DONE))
+				continue;
+		}
+		if (r == SEQUENCE_STALE ||
+		    record_finish(&q, r, &process.clock, ids, process.producer) == RECORD_STALE)
+			record_rest(event, 1ull << i, head, size);
+	} while (unlikely(wanted));
 }

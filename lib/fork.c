@@ -24,27 +24,14 @@ int fork_prepare(void)
 
 u64 fork_identity_slow(void)
 {
-	u64 epoch = load_acquire_u64(&process.epoch);
-	u32 tid = (u32)syscall(SYS_gettid);
+	u32 pid = (u32)syscall(SYS_getpid);
+	u64 ids = pid | (u64)(u32)syscall(SYS_gettid) << 32;
 
-	if (!epoch) {
-		struct timespec t;
-		u64 now;
-
-		/* The time tells a child's values from its parent's: a fork takes longer than the
-		 * microsecond that this counts in. 42 bits of it wrap after 52 days. */
-		clock_gettime(CLOCK_MONOTONIC, &t);
-		now = ((u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec) >> 10;
-		now = (now & ((1ull << (64 - FORK_TID_BITS)) - 1)) | 1;
-		/* all who race here store the same pid; whoever sees the epoch (acquire) sees it */
-		store_relaxed_u32(&process.pid, (u32)syscall(SYS_getpid));
-		if (cas_acq_rel_u64(&process.epoch, &epoch, now))
-			epoch = now;
-	}
 	if (fork_key_usable)
-		(void)pthread_setspecific(fork_key,
-					  (void *)(uintptr_t)(epoch << FORK_TID_BITS | tid));
-	return load_relaxed_u32(&process.pid) | (u64)tid << 32;
+		(void)pthread_setspecific(fork_key, (void *)(uintptr_t)ids);
+	/* relaxed: whoever races here stores the same */
+	store_relaxed_u32(&process.pid, pid);
+	return ids;
 }
 
 /* ---- vfork ---- */

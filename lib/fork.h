@@ -36,6 +36,7 @@ struct process {
 	u32 producer; /* the daemon's number for this process */
 	u32 everyone; /* vforks that found no free mark: nobody records meanwhile */
 	struct record_clock clock;
+	u64 mult; /* of the clock where it is the counter, else 0 */
 	u64 everyone_lost;
 
 	/* the synchronisation (attach.c) */
@@ -59,23 +60,22 @@ extern struct process process __attribute__((visibility("hidden")));
 /* Marks the memory; makes the key of the cached tids. From the constructor. 0 or -errno. */
 int fork_prepare(void);
 
-/* A pthread key costs no static TLS, which a host that loads us late may have none left of, and the
- * first 32 keys lie inside the thread's own descriptor: getting and setting them neither allocates
- * nor locks. The value is epoch << 22 | tid; the kernel's tids have at most 22 bits. */
-#define FORK_TID_BITS 22
+/* A pthread key costs no static TLS, which a host that loads us late may have none left of, and the first
+ * 32 keys lie inside the thread's own descriptor: getting and setting them neither allocates nor locks.
+ * Its value is what fork_identity() returns. */
 extern pthread_key_t fork_key __attribute__((visibility("hidden")));
 extern bool fork_key_usable __attribute__((visibility("hidden")));
 u64 fork_identity_slow(void);
 
-/* vpid | vtid << 32 of the calling thread. */
+/* vpid | vtid << 32 of the calling thread. A forked child has one thread, whose value is its parent's; the wiped
+ * pid is nobody's, so that its first record finds out and sets it right. */
 static inline u64 fork_identity(void)
 {
 	if (likely(fork_key_usable)) {
 		u64 v = (u64)(uintptr_t)pthread_getspecific(fork_key);
 
-		/* a value from before a fork has another epoch, and a wiped epoch is no value's */
-		if (likely(v && v >> FORK_TID_BITS == load_relaxed_u64(&process.epoch)))
-			return process.pid | (v & ((1u << FORK_TID_BITS) - 1)) << 32;
+		if (likely(v && (u32)v == load_relaxed_u32(&process.pid)))
+			return v;
 	}
 	return fork_identity_slow();
 }

@@ -36,7 +36,7 @@ static struct tracer_event events[] = {
 };
 
 /* The event of a level if some session may want it. */
-static struct tracer_event *wanted(int level)
+static struct tracer_event *wanted(int level, u64 *ret_bits)
 {
 	const u64 *mask = &control_page->mask[abi_bucket("tracer")];
 	struct tracer_event *e;
@@ -61,12 +61,15 @@ static struct tracer_event *wanted(int level)
 		__atomic_store_n(&e->mask, mask, __ATOMIC_RELAXED);
 		__atomic_store_n(&e->state, state, __ATOMIC_RELEASE);
 	}
-	return tracer_wanted_(e) ? e : NULL;
+	*ret_bits = tracer_wanted_(e);
+	return *ret_bits ? e : NULL;
 }
 
 bool tracer_printf_enabled(int level)
 {
-	return wanted(level) != NULL;
+	u64 bits;
+
+	return wanted(level, &bits) != NULL;
 }
 
 void tracer_printf(int level, const char *format, ...)
@@ -75,11 +78,12 @@ void tracer_printf(int level, const char *format, ...)
 		u64 headroom;
 		char text[PRINTF_MAX + 8];
 	} buffer;
-	struct tracer_event *e = wanted(level);
-	struct tracer_part part;
 	int saved = errno, n;
+	struct tracer_event *e;
 	va_list list;
+	u64 bits;
 
+	e = wanted(level, &bits);
 	if (likely(!e))
 		return;
 	va_start(list, format);
@@ -88,8 +92,7 @@ void tracer_printf(int level, const char *format, ...)
 	errno = saved;
 	if (n < 0)
 		n = snprintf(buffer.text, PRINTF_MAX, "(cannot be formatted)");
-	part = (struct tracer_part){buffer.text, (u32)MIN(n, PRINTF_MAX - 1) + 1, 0};
-	tracer_record_(e, e->signature, &part, 1);
+	tracer_record_one_(e, bits, e->signature, buffer.text, (u32)MIN(n, PRINTF_MAX - 1) + 1);
 }
 
 const char *tracer_version(void)

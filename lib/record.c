@@ -3,10 +3,8 @@
 #include "lib/record.h"
 
 #include "lib/atomic.h"
-#include "lib/sequence.h"
+#include "lib/quick.h"
 #include "lib/side.h"
-
-#include <time.h>
 
 /* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
  * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
@@ -25,14 +23,6 @@ void sequence_detect(void)
 		sequence_offset = __rseq_offset;
 }
 
-static u64 now_monotonic(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 static inline u64 clock_mult(const struct record_clock *clock)
 {
 	return clock->kind == ABI_CLOCK_COUNTER ? clock->mult : 0;
@@ -43,7 +33,7 @@ u64 record_clock_now(const struct record_clock *clock)
 	u64 mult = clock_mult(clock), ticks;
 
 	if (!mult)
-		return now_monotonic();
+		return quick_monotonic();
 	/* behind the loads before it: a cut must not be older than what was seen before it was taken */
 #if defined(__x86_64__)
 	u32 low, high;
@@ -54,23 +44,6 @@ u64 record_clock_now(const struct record_clock *clock)
 	__asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
 #endif
 	return (u64)(((unsigned __int128)ticks * mult) >> 32);
-}
-
-/* The contexts of the session, in front of the head part. Returns where the body begins. A generation that
- * changed meanwhile makes every sequence leave, so that what is read of the slot here may be stale. */
-static inline u8 *put_contexts(u8 *head, u32 contexts, u64 ids)
-{
-	if (likely(contexts == (ABI_CONTEXT_VPID | ABI_CONTEXT_VTID))) {
-		memcpy(head - 8, &ids, 8);
-		return head - 8;
-	}
-	if (contexts) {
-		u32 one = (u32)(contexts == ABI_CONTEXT_VPID ? ids : ids >> 32);
-
-		memcpy(head - 4, &one, 4);
-		return head - 4;
-	}
-	return head;
 }
 
 static __attribute__((noinline)) enum record_result lose(struct request *q, u64 ids, u32 turns)
@@ -96,7 +69,7 @@ static int try_once(struct request *q, bool full)
 	/* An abort may mean that the thread was away: a time that was read before the sequence is read anew
 	 * for each, or the hold of a snapshot would be judged by an old one. */
 	if (!q->mult)
-		q->now = now_monotonic();
+		q->now = quick_monotonic();
 	if (full)
 		return sequence_full(q, sequence_area());
 	return q->mult ? sequence_fast_counter(q, sequence_area()) :
@@ -182,7 +155,7 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 	}
 	for (u32 i = 0; i < q.n_parts; i++)
 		rest += q.parts[i].size;
-	body = put_contexts(head, s->contexts, ids);
+	body = head - quick_contexts(head, s->contexts, ids);
 	if (!request_init(&q, s, generation, id, body, (u64)(head - body) + size, rest,
 			  clock_mult(clock))) {
 		q.cause = ABI_LOST_BIG;
@@ -195,12 +168,19 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 		      producer);
 }
 
+enum record_result record_finish(struct request *q, int r, const struct record_clock *clock, u64 ids,
+				 u32 producer)
+{
+	q->n_parts = 0;
+	q->head = (q->idlen >> 16) - ABI_RECORD_HEADER;
+	return finish(q, r, clock, ids, producer);
+}
+
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 				const struct record_clock *clock, const struct record_part *parts,
 				u32 n_parts)
 {
 	struct request q;
-	u8 *head, *body;
 	int r;
 
 #ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the sequence */
@@ -212,23 +192,13 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 #endif
 	if (unlikely(!generation))
 		return RECORD_STALE; /* a detached slot has generation 0: it must not agree */
-	if (unlikely(n_parts != 1 || parts[0].size > SEQUENCE_FAST_MAX - RECORD_HEADROOM ||
-		     !sequence_offset))
+	if (unlikely(n_parts != 1 || !quick_possible(parts[0].size)))
 		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, false);
-	head = (u8 *)parts[0].data;
-	body = put_contexts(head, s->contexts, ids);
-	(void)request_init(&q, s, generation, id, body, (u64)(head - body) + parts[0].size, 0,
-			   clock_mult(clock));
-	q.n_parts = 0;
-	if (likely(q.mult)) {
-		r = sequence_fast_counter(&q, sequence_area());
-	} else {
-		q.now = now_monotonic();
-		r = sequence_fast_given(&q, sequence_area());
-	}
+	r = quick_write(&q, s, generation, id, ids, clock_mult(clock), (u8 *)parts[0].data,
+			parts[0].size);
 	if (likely(r == SEQUENCE_DONE))
 		return RECORD_DONE;
-	return finish(&q, r, clock, ids, producer);
+	return record_finish(&q, r, clock, ids, producer);
 }
 
 enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,

@@ -124,9 +124,12 @@ struct tracer_part {
 /* Registers all events of a shared object, from its constructors. */
 TRACER_API_ void tracer_register_(struct tracer_event *event, struct tracer_event **start,
 				  struct tracer_event **stop);
-/* Records; part[0] is preceded by 8 writable bytes and followed by 8 readable ones. */
-TRACER_API_ void tracer_record_(const struct tracer_event *event, uint32_t signature,
+/* Records into the sessions that tracer_wanted_() named. part[0], or head, is preceded by 8 writable bytes and
+ * followed by 8 readable ones. The second is for a record that is in one piece. */
+TRACER_API_ void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
 				struct tracer_part *part, uint32_t n);
+TRACER_API_ void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
+				    void *head, uint32_t size);
 /* Bytes of a string with its terminator, at most 65536; copied to `to` if that is at most `room`. */
 TRACER_API_ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room);
 
@@ -140,19 +143,25 @@ TRACER_C_CLOSE_
 static const uint64_t tracer_zero_ __attribute__((unused)) = 0;
 static const uint32_t tracer_zero32_ __attribute__((unused)) = 0;
 
-/* Some session may want the event. A bit in the mask may belong to another event of the provider, or to
- * another provider; that it is quiet for this class counts only while the generation is the one that the
- * library was answered at. Should an answer arrive between the two loads, this call came before it. */
-static inline __attribute__((always_inline)) bool tracer_wanted_(const struct tracer_event *event)
+/* What stands for the sessions of a class that was not asked about at this generation: all, the library finds
+ * out. */
+#define TRACER_ASK_ UINT64_MAX
+
+/* The session slots that want the event, as far as this can be known here; 0: none. A bit in the mask may belong to
+ * another event of the provider, or to another provider; that it is quiet for this class counts only while the
+ * generation is the one that the library was answered at (acquire: pairs with the release in attach.c; the answer is
+ * behind it). */
+static inline __attribute__((always_inline)) uint64_t tracer_wanted_(const struct tracer_event *event)
 {
 	uint64_t mask = __atomic_load_n(event->mask, __ATOMIC_RELAXED);
 
 	if (__builtin_expect(!mask, 1))
-		return false;
-	if (mask & ~__atomic_load_n(&event->state->quiet, __ATOMIC_RELAXED))
-		return true;
-	return __atomic_load_n(&event->state->generation, __ATOMIC_RELAXED) !=
-	       __atomic_load_n(event->generation, __ATOMIC_RELAXED);
+		return 0;
+	if (__builtin_expect(__atomic_load_n(&event->state->generation, __ATOMIC_ACQUIRE) !=
+				     __atomic_load_n(event->generation, __ATOMIC_RELAXED),
+			     0))
+		return TRACER_ASK_;
+	return mask & ~__atomic_load_n(&event->state->quiet, __ATOMIC_RELAXED);
 }
 
 /* A record on its way: values and short strings are put into the caller's buffer, what is longer is
@@ -430,6 +439,7 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
 #define TRACER_MANY_MANY   1
 
 /* parameters of the function */
+#define TRACER_PARAM_THEN_(f) TRACER_PARAM_(f),
 #define TRACER_PARAM_(f) TRACER_APPLY_(TRACER_PARAM_, TRACER_FIELD_(f))
 #define TRACER_PARAM_ONE(T, type, name, text, k)      T name
 #define TRACER_PARAM_STRING(T, type, name, text, k)   const T *name
@@ -437,6 +447,7 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
 #define TRACER_PARAM_SEQUENCE(T, type, name, text, k) const T *name, size_t name##n
 #define TRACER_PARAM_UNKNOWN(T, type, name, text, k)  T name
 /* the same as arguments */
+#define TRACER_ARG_THEN_(f) TRACER_ARG_(f),
 #define TRACER_ARG_(f) TRACER_APPLY_(TRACER_ARG_, TRACER_FIELD_(f))
 #define TRACER_ARG_ONE(T, type, name, text, k)	    name
 #define TRACER_ARG_STRING(T, type, name, text, k)   name
@@ -560,8 +571,8 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
 					 __stop_tracer_events);                                    \
 	}                                                                                          \
 	__attribute__((unused)) static inline void tracer_emit_##id(                               \
-		TRACER_LIST_(TRACER_PARAM_, void, __VA_ARGS__))                                    \
-	{                                                                                          \
+		TRACER_MAP_(TRACER_PARAM_THEN_, __VA_ARGS__) uint64_t tracer_bits_)                \
+	{                                                                                         \
 		enum {                                                                             \
 			loose = 0 TRACER_MAP_(TRACER_LOOSE_, __VA_ARGS__),                         \
 			spare = (0 TRACER_MAP_(TRACER_VARY_, __VA_ARGS__)) ? TRACER_SPARE_ : 0,    \
@@ -576,18 +587,25 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
                                                                                                    \
 		TRACER_MAP_(TRACER_PUT_, __VA_ARGS__)                                              \
 		tracer_close_(&g);                                                                 \
-		tracer_record_(&tracer_event_##id, TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), part,  \
-			       g.n);                                                               \
+		if ((int)loose == 0 || g.n == 1)                                                   \
+			tracer_record_one_(&tracer_event_##id, tracer_bits_,                       \
+					   TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), buffer.bytes,  \
+					   part[0].size);                                          \
+		else                                                                               \
+			tracer_record_(&tracer_event_##id, tracer_bits_,                           \
+				       TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), part, g.n);        \
 	}                                                                                          \
 	__attribute__((unused)) static inline bool trace_enabled_##id(void)                        \
 	{                                                                                          \
-		return tracer_wanted_(&tracer_event_##id);                                         \
+		return tracer_wanted_(&tracer_event_##id) != 0;                                    \
 	}                                                                                          \
 	__attribute__((unused, always_inline)) static inline void trace_##id(                      \
 		TRACER_LIST_(TRACER_PARAM_, void, __VA_ARGS__))                                    \
 	{                                                                                          \
-		if (__builtin_expect(tracer_wanted_(&tracer_event_##id), 0))                       \
-			tracer_emit_##id(TRACER_LIST_(TRACER_ARG_, , __VA_ARGS__));                \
+		uint64_t tracer_bits_ = tracer_wanted_(&tracer_event_##id);                        \
+                                                                                                   \
+		if (__builtin_expect(tracer_bits_ != 0, 0))                                        \
+			tracer_emit_##id(TRACER_MAP_(TRACER_ARG_THEN_, __VA_ARGS__) tracer_bits_); \
 	}
 
 #endif

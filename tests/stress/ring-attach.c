@@ -20,58 +20,72 @@ static void attach(const struct region *r, u32 generation)
 	}
 }
 
-/* A new region of another shape each time: no crash, no record in another generation's ring, nothing written
- * behind the detach, sums exact. */
+static void remember(struct region *r, u64 *offsets)
+{
+	for (u32 i = 0; i < r->geometry.n_ring + r->geometry.n_side; i++) {
+		struct reader reader;
+
+		reader_init(&reader, r->map, &r->geometry, i);
+		offsets[i] = load_acquire_u64(&reader.line->offset);
+	}
+}
+
+static void check_unmoved(struct region *r, const u64 *offsets)
+{
+	u64 now[8];
+
+	remember(r, now);
+	for (u32 i = 0; i < r->geometry.n_ring + r->geometry.n_side; i++)
+		if (now[i] != offsets[i])
+			bad("ring %u moved after the detach", i);
+}
+
+/* A new region of another shape each time, attached a few times over: no crash, no record in another
+ * generation's ring, nothing written behind a detach, sums exact. */
 void mode_attach(u32 seconds)
 {
 	u64 total = 0, lost = 0, cycles = 0, sum = 0, longest = 0, random = seed * 31 + 7;
-	struct region before = REGION_NULL;
-	u64 offsets[8] = { 0 };
+	u32 generation = 0;
 	struct state o;
 	pthread_t t;
 
 	writers.attaching = true;
 	writers.side_share = 300;
+	/* a control without the fence needs a sequence in the middle of a large record at the detach */
+	writers.large_share = fail_fast ? 160 : 16;
 	(void)pthread_create(&t, NULL, eight, NULL);
-	for (u64 end = wall() + seconds * NSEC_PER_SEC; wall() < end && n_bad < 100; cycles++) {
-		u32 generation = (u32)cycles + 1;
-		u32 sub = random_next(&random) % 16 ? 12 + (u32)(random_next(&random) % 3) : 16;
+	for (u64 end = wall() + seconds * NSEC_PER_SEC; wall() < end && n_bad < 100;) {
+		u32 sub = random_next(&random) % 4 ? 12 + (u32)(random_next(&random) % 3) : 16;
+		u32 first = generation + 1, times = 1 + (u32)(random_next(&random) % 16);
 		struct region r = make_region(sub + 4 + (u32)(random_next(&random) % 2), sub,
 					      random_next(&random) % 8 ? N_CPU : 1,
 					      1 + (u32)(random_next(&random) % 3), ABI_POLICY_OVERWRITE,
-					      generation);
-		u64 start;
+					      first);
+		u64 offsets[8];
 
-		attach(&r, generation);
-		nap((u32)(random_next(&random) % 3000));
-		start = wall();
-		slot_detach(writers.slot);
-		start = wall() - start;
-		sum += start;
-		longest = MAX(longest, start);
-		if (writers.slot->retired)
-			writers_next_slot();
-		for (u32 i = 0; before.map && i < before.geometry.n_ring + before.geometry.n_side; i++) {
-			struct reader reader;
+		for (u32 i = 0; i < times; i++, cycles++) {
+			u64 start;
 
-			reader_init(&reader, before.map, &before.geometry, i);
-			if (reader.line->offset != offsets[i])
-				bad("generation %u: ring %u moved after the detach", generation - 1, i);
+			if (i)
+				check_unmoved(&r, offsets);
+			attach(&r, ++generation);
+			nap((u32)(random_next(&random) % (fail_fast ? 200 : 1000)));
+			start = wall();
+			slot_detach(writers.slot);
+			start = wall() - start;
+			if (writers.slot->retired)
+				writers_next_slot();
+			remember(&r, offsets);
+			sum += start;
+			longest = MAX(longest, start);
 		}
-		region_close(&before);
-		total += check_quiet(&r, generation);
+		total += check_quiet(&r, first, generation);
 		lost += check_lost(&r, false);
-		before = r;
-		for (u32 i = 0; i < r.geometry.n_ring + r.geometry.n_side; i++) {
-			struct reader reader;
-
-			reader_init(&reader, r.map, &r.geometry, i);
-			offsets[i] = reader.line->offset;
-		}
+		check_unmoved(&r, offsets);
+		region_close(&r);
 	}
 	store_relaxed_u32(&shared->stop, 1);
 	(void)pthread_join(t, NULL);
-	region_close(&before);
 	writers_total(8, &o);
 	if (total != o.number[0] + o.number[1] || lost != o.lost[0] + o.lost[1])
 		bad("rings count %lu lost %lu, threads %lu and %lu", total, lost,
@@ -116,6 +130,7 @@ void mode_punch(u32 seconds)
 	pthread_t t, p;
 
 	writers.attaching = true;
+	writers.large_share = 16;
 	(void)pthread_create(&t, NULL, eight, NULL);
 	(void)pthread_create(&p, NULL, puncher, NULL);
 	for (u64 end = wall() + seconds * NSEC_PER_SEC; wall() < end; cycles++) {

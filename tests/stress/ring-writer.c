@@ -151,7 +151,7 @@ static void *writer(void *arg)
 	while (!load_relaxed_u32(&shared->stop)) {
 		u64 r = random_next(&random), dice = r >> 40;
 		bool side = writers.side_share && r % writers.side_share == 0;
-		bool large = writers.attaching && r >> 56 < 4;
+		bool large = writers.attaching && r >> 56 < writers.large_share;
 
 		(void)writer_emit(who, 0, large ? PAY_LONG : (u32)(r >> 20) % 100, side);
 		if (dice % 4096 == 0)

@@ -67,6 +67,7 @@ struct writers {
 	bool attaching;	 /* generations come and go */
 	bool number_lost; /* a lost record keeps its number */
 	u32 side_share;	 /* one record in so many goes straight to the side ring; 0: none */
+	u32 large_share; /* attaching: of 256 records, so many are large */
 	u16 cpu_ring[ABI_MAX_CPUS];
 };
 extern struct writers writers;
@@ -104,8 +105,8 @@ extern struct checked checked;
 bool check_record(const struct record *r, u64 floor, u32 ring, struct pay *ret);
 /* a snapshot of a region that others write, with every claim about it checked */
 void check_snapshot(struct region *r, u8 *copy, bool hold);
-/* a region that nobody writes: its records, all of `generation` if that is not 0; returns their count */
-u64 check_quiet(struct region *r, u32 generation);
+/* a region that nobody writes: its records, all of generations first..last; returns their count */
+u64 check_quiet(struct region *r, u32 first, u32 last);
 u64 check_lost(struct region *r, bool print);
 /* the rings' counts against what the threads of 0..n say */
 void check_totals(struct region *r, u32 n);

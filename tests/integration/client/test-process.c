@@ -604,7 +604,7 @@ static void stepping(void)
 	f = fake_new();
 	fake_start(f, 0, "subject:number", ALL);
 	run_tool(f, tool, "-q", "-nx", "-batch", "-ex", "set breakpoint pending on", "-ex",
-		 "set debuginfod enabled off", "-ex", "break tracer_record_", "-ex", "run", "-ex",
+		 "set debuginfod enabled off", "-ex", "break tracer_record_one_", "-ex", "run", "-ex",
 		 "stepi 20000", "-ex", "delete", "-ex", "continue", "--args", g_getenv("SUBJECT"),
 		 "emit", "3", NULL);
 	g_assert_cmpint(in_side_rings(f, &n), >=, 1);
