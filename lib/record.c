@@ -6,14 +6,14 @@
 #include "lib/quick.h"
 #include "lib/side.h"
 
-/* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
- * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
+/* Aborts and refusals of one record, over all its sequences together. An honest record needs three
+ * at the worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
 #define TURNS 64
 
 ptrdiff_t sequence_offset;
 
-/* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with older
- * ones. Size 0: it registered none. */
+/* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with
+ * older ones. Size 0: it registered none. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -34,7 +34,8 @@ u64 record_clock_now(const struct record_clock *clock)
 
 	if (!mult)
 		return quick_monotonic();
-	/* behind the loads before it: a cut must not be older than what was seen before it was taken */
+		/* behind the loads before it: a cut must not be older than what was seen before it
+		 * was taken */
 #if defined(__x86_64__)
 	u32 low, high;
 
@@ -66,14 +67,14 @@ static __attribute__((noinline)) enum record_result lose(struct request *q, u64 
 
 static int try_once(struct request *q, bool full)
 {
-	/* An abort may mean that the thread was away: a time that was read before the sequence is read anew
-	 * for each, or the hold of a snapshot would be judged by an old one. */
+	/* An abort may mean that the thread was away: a time that was read before the sequence is
+	 * read anew for each, or the hold of a snapshot would be judged by an old one. */
 	if (!q->mult)
 		q->now = quick_monotonic();
 	if (full)
 		return sequence_full(q, sequence_area());
-	return q->mult ? sequence_fast_counter(q, sequence_area()) :
-			 sequence_fast_given(q, sequence_area());
+	return q->mult ? sequence_fast_counter(q, sequence_area())
+		       : sequence_fast_given(q, sequence_area());
 }
 
 /* Everything that is not the usual case; r is what the first sequence said. */
@@ -87,7 +88,8 @@ finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 
 		case SEQUENCE_DONE:
 			return RECORD_DONE;
 		case SEQUENCE_DONE_BASE:
-			/* bounded, and may be left undone: a stale base only costs extended records */
+			/* bounded, and may be left undone: a stale base only costs extended records
+			 */
 			while (turns++ < TURNS &&
 			       sequence_base(q, sequence_area()) == SEQUENCE_ABORT)
 				;
@@ -136,11 +138,13 @@ static inline bool request_init(struct request *q, struct slot *s, u32 generatio
 }
 
 /* Records with several parts, large ones, none at all, and those for the side ring. */
-static __attribute__((noinline)) enum record_result
-write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
-	    const struct record_clock *clock, const struct record_part *parts, u32 n_parts, bool side)
+static __attribute__((noinline)) enum record_result write_parts(struct slot *s, u32 generation,
+								u32 id, u64 ids, u32 producer,
+								const struct record_clock *clock,
+								const struct record_part *parts,
+								u32 n_parts, bool side)
 {
-	u64 empty[2] = { 0 }, rest = 0;
+	u64 empty[2] = {0}, rest = 0;
 	u8 *head = (u8 *)&empty[1], *body;
 	u32 size = 0;
 	struct request q;
@@ -168,8 +172,8 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 		      producer);
 }
 
-enum record_result record_finish(struct request *q, int r, const struct record_clock *clock, u64 ids,
-				 u32 producer)
+enum record_result record_finish(struct request *q, int r, const struct record_clock *clock,
+				 u64 ids, u32 producer)
 {
 	q->n_parts = 0;
 	q->head = (q->idlen >> 16) - ABI_RECORD_HEADER;
@@ -183,7 +187,8 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 	struct request q;
 	int r;
 
-#ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the sequence */
+#ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the  \
+			 sequence */
 	struct slot outside = *s;
 
 	if (outside.generation != generation)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Session slots: mapping a ring and taking it away again under threads that record.
  *
- * A sequence compares the slot's generation first and loads the rest behind it. To detach, the generation is
- * cleared and nothing else; the membarrier restarts every sequence that may have loaded the rest; then
- * the range is covered by anonymous memory, not unmapped: a thread may sit in the kernel in a page fault
- * that a sequence took on the ring, its restart happens on its way back to user space, and if the
- * kernel finds no mapping when it looks again, the thread gets SIGSEGV first. Only behind that fence may
- * the other words change, which is what slot_attach() relies on. */
+ * A sequence compares the slot's generation first and loads the rest behind it. To detach, the
+ * generation is cleared and nothing else; the membarrier restarts every sequence that may have
+ * loaded the rest; then the range is covered by anonymous memory, not unmapped: a thread may sit in
+ * the kernel in a page fault that a sequence took on the ring, its restart happens on its way back
+ * to user space, and if the kernel finds no mapping when it looks again, the thread gets SIGSEGV
+ * first. Only behind that fence may the other words change, which is what slot_attach() relies on.
+ */
 #include "lib/slot.h"
 
 #include "lib/atomic.h"
@@ -21,12 +22,12 @@
 #include <time.h>
 
 #ifndef F_GET_SEALS
-#define F_GET_SEALS 1034
+#define F_GET_SEALS   1034
 #define F_SEAL_SHRINK 2
 #endif
 
-/* Users hold a side ring's lock or wait for it, which is bounded to a few milliseconds; a stopped program
- * must not keep its one synchronising thread, though. */
+/* Users hold a side ring's lock or wait for it, which is bounded to a few milliseconds; a stopped
+ * program must not keep its one synchronising thread, though. */
 #define USERS_WAIT_NS (100 * NSEC_PER_MSEC)
 
 static int membarrier(int command)
@@ -37,16 +38,16 @@ static int membarrier(int command)
 int slot_register(void)
 {
 	sequence_detect();
-	/* the first restarts our own sequences when a slot is detached; the second lets a snapshot in
-	 * another process restart them between its hold and its look at the offsets */
+	/* the first restarts our own sequences when a slot is detached; the second lets a snapshot
+	 * in another process restart them between its hold and its look at the offsets */
 	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) < 0 ||
 	    membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) < 0)
 		return -errno;
 	return 0;
 }
 
-/* Anonymous memory over [at, at + size), or somewhere. A forked child gets none of it, as of the rings: it
- * has no slot that could know these addresses. */
+/* Anonymous memory over [at, at + size), or somewhere. A forked child gets none of it, as of the
+ * rings: it has no slot that could know these addresses. */
 static u8 *cover(u8 *at, u64 size)
 {
 	u8 *p = mmap(at, size, PROT_READ | PROT_WRITE,
@@ -71,9 +72,9 @@ static int check_file(int fd, u64 size)
 	return st.st_size >= 0 && (u64)st.st_size == size ? 0 : -EBADMSG;
 }
 
-/* A range that holds `size`; the one before stays covered where it is too small, as a thread may still be
- * in a fault on it. Ranges grow by powers of two, so that those left behind are never more than the
- * last one. */
+/* A range that holds `size`; the one before stays covered where it is too small, as a thread may
+ * still be in a fault on it. Ranges grow by powers of two, so that those left behind are never more
+ * than the last one. */
 static int make_range(struct slot *s, u64 size)
 {
 	u64 rounded = ABI_PAGE;
@@ -113,9 +114,9 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	r = make_range(s, size);
 	if (r < 0)
 		return r;
-	/* not populated: pages of CPUs that are not there must stay holes, and a short-lived program should
-	 * not pay for a lap it never records. Another thread may fork before the madvise: that child has the
-	 * mapping until it execs, but no slot that knows it. */
+	/* not populated: pages of CPUs that are not there must stay holes, and a short-lived
+	 * program should not pay for a lap it never records. Another thread may fork before the
+	 * madvise: that child has the mapping until it execs, but no slot that knows it. */
 	map = mmap(s->range, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
 		   fd, 0);
 	if (map == MAP_FAILED)
@@ -155,8 +156,8 @@ static bool wait_for_users(struct slot *s)
 		end.tv_sec++;
 	}
 	for (;;) {
-		/* seq_cst, with the generation cleared before: a user counts itself, then looks at the
-		 * generation (both seq_cst too), so that one of us sees the other */
+		/* seq_cst, with the generation cleared before: a user counts itself, then looks at
+		 * the generation (both seq_cst too), so that one of us sees the other */
 		u32 users = load_seq_cst_u32(&s->users);
 
 		if (!users)
@@ -194,12 +195,13 @@ void slot_detach(struct slot *s)
 		return;
 	/* seq_cst: see wait_for_users() */
 	store_seq_cst_u32(&s->generation, 0);
-#ifdef BROKEN_ZEROED /* negative control of tests/stress: more than the generation, before the fence */
+#ifdef BROKEN_ZEROED /* negative control of tests/stress: more than the generation, before the     \
+			fence */
 	s->map = NULL;
 	s->ring_mask = s->sub_mask = s->data = 0;
 #endif
-	/* Without the fence nothing that a sequence has loaded may ever change under it: not the mapping,
-	 * nor the slot's other words. */
+	/* Without the fence nothing that a sequence has loaded may ever change under it: not the
+	 * mapping, nor the slot's other words. */
 	if (fence_sequences() < 0)
 		s->retired = 1;
 	if (!wait_for_users(s))
@@ -211,8 +213,8 @@ void slot_detach(struct slot *s)
 
 static void mask_signals(const u64 *set, u64 *ret_saved)
 {
-	/* the bare call: libc's own keeps its internal signals (cancellation, setuid) unblocked, and their
-	 * handlers must not run in here either */
+	/* the bare call: libc's own keeps its internal signals (cancellation, setuid) unblocked,
+	 * and their handlers must not run in here either */
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, ret_saved, sizeof(u64));
 }
 
@@ -231,7 +233,8 @@ bool slot_enter(struct slot *s, u32 generation, sigset_t *saved)
 
 void slot_leave(struct slot *s, const sigset_t *saved)
 {
-	/* seq_cst, both: if a detach saw us counted and goes to sleep, we see its cleared generation */
+	/* seq_cst, both: if a detach saw us counted and goes to sleep, we see its cleared
+	 * generation */
 	(void)fetch_add_seq_cst_u32(&s->users, (u32)-1);
 	if (unlikely(!load_seq_cst_u32(&s->generation)))
 		(void)syscall(SYS_futex, &s->users, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching and detaching, one step at a time; tests/stress/ring.c does it under threads that record. */
+/* Attaching and detaching, one step at a time; tests/stress/ring.c does it under threads that
+ * record. */
 #include "tests/unit/lib/ring.h"
 
 #include <fcntl.h>
@@ -8,12 +9,12 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-static const struct geometry small = { 16, 12, 16, 12, 2, 1, ABI_POLICY_OVERWRITE, 0 };
+static const struct geometry small = {16, 12, 16, 12, 2, 1, ABI_POLICY_OVERWRITE, 0};
 static u16 cpu_ring[ABI_MAX_CPUS];
 
 static struct region make(const struct geometry *g)
 {
-	static const u32 rings[] = { 0, 1 };
+	static const u32 rings[] = {0, 1};
 	struct region r;
 
 	g_assert_cmpint(region_create(&r, "slot-test", g, 0, 1, rings, 2), ==, 0);
@@ -35,8 +36,8 @@ static bool mapped(void)
 static void test_attach(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
-	static const u16 ids[3] = { 1, 2, 3 };
-	struct slot s = { 0 };
+	static const u16 ids[3] = {1, 2, 3};
+	struct slot s = {0};
 	u8 *map;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 7, cpu_ring, ids, 3), ==, 0);
@@ -69,7 +70,7 @@ static void test_attach_larger(void)
 {
 	struct geometry large = small;
 	_cleanup_(region_close) struct region a = make(&small), b = REGION_NULL;
-	struct slot s = { 0 };
+	struct slot s = {0};
 	u8 *before;
 
 	large.ring_shift = 20;
@@ -93,7 +94,7 @@ static void test_refused(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
 	struct geometry other = small;
-	struct slot s = { 0 };
+	struct slot s = {0};
 	int fd;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 0, cpu_ring, NULL, 0), ==, -EINVAL);
@@ -130,7 +131,7 @@ static void test_refused(void)
 static void test_fork(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
-	struct slot s = { 0 };
+	struct slot s = {0};
 	pid_t child;
 	int status;
 
@@ -170,14 +171,14 @@ static void *detach(void *arg)
 	return NULL;
 }
 
-/* A user keeps the mapping: the detach waits for it; one that never leaves, and the slot is retired with its
- * mapping in place. */
+/* A user keeps the mapping: the detach waits for it; one that never leaves, and the slot is retired
+ * with its mapping in place. */
 static void test_users(gconstpointer data)
 {
 	bool leaves = GPOINTER_TO_UINT(data);
 	_cleanup_(region_close) struct region r = make(&small);
-	struct slot s = { 0 };
-	struct user u = { .slot = &s };
+	struct slot s = {0};
+	struct user u = {.slot = &s};
 	pthread_t user, detacher;
 	sigset_t signals;
 	char byte = 0;
@@ -212,7 +213,7 @@ static void test_users(gconstpointer data)
 static void test_enter_signals(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
-	struct slot s = { 0 };
+	struct slot s = {0};
 	sigset_t before, saved, now;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 1, cpu_ring, NULL, 0), ==, 0);
