@@ -6,6 +6,8 @@
 #include "lib/quick.h"
 #include "lib/side.h"
 
+#include <sys/syscall.h>
+
 /* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
  * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
 #define TURNS 64
@@ -21,6 +23,13 @@ void sequence_detect(void)
 {
 	if (&__rseq_offset && &__rseq_size && __rseq_size)
 		sequence_offset = __rseq_offset;
+}
+
+void sequence_register(void)
+{
+	/* the size that every kernel with rseq takes; EBUSY or EINVAL: it has one, as it should */
+	if (sequence_offset)
+		(void)syscall(SYS_rseq, sequence_area(), 32, 0, RSEQ_AREA_SIGNATURE);
 }
 
 static inline u64 clock_mult(const struct record_clock *clock)
