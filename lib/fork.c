@@ -10,8 +10,8 @@
 /* In .bss: no mapping of our own, and no memory before somebody writes there. */
 struct process process;
 
-pthread_key_t fork_key;
-bool fork_key_usable;
+_data_ pthread_key_t fork_key;
+_data_ bool fork_key_usable;
 
 int fork_prepare(void)
 {

@@ -12,7 +12,7 @@
  * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
 #define TURNS 64
 
-ptrdiff_t sequence_offset;
+_data_ ptrdiff_t sequence_offset;
 
 /* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with older
  * ones. Size 0: it registered none. */
