@@ -6,14 +6,16 @@
 #include "lib/quick.h"
 #include "lib/side.h"
 
-/* Aborts and refusals of one record, over all its sequences together. An honest record needs three
- * at the worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
+#include <sys/syscall.h>
+
+/* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
+ * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
 #define TURNS 64
 
-ptrdiff_t sequence_offset;
+_data_ ptrdiff_t sequence_offset;
 
-/* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with
- * older ones. Size 0: it registered none. */
+/* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with older
+ * ones. Size 0: it registered none. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned int __rseq_size __attribute__((weak));
 
@@ -21,6 +23,13 @@ void sequence_detect(void)
 {
 	if (&__rseq_offset && &__rseq_size && __rseq_size)
 		sequence_offset = __rseq_offset;
+}
+
+void sequence_register(void)
+{
+	/* the size that every kernel with rseq takes; EBUSY or EINVAL: it has one, as it should */
+	if (sequence_offset)
+		(void)syscall(SYS_rseq, sequence_area(), 32, 0, RSEQ_AREA_SIGNATURE);
 }
 
 static inline u64 clock_mult(const struct record_clock *clock)
@@ -34,8 +43,7 @@ u64 record_clock_now(const struct record_clock *clock)
 
 	if (!mult)
 		return quick_monotonic();
-		/* behind the loads before it: a cut must not be older than what was seen before it
-		 * was taken */
+	/* behind the loads before it: a cut must not be older than what was seen before it was taken */
 #if defined(__x86_64__)
 	u32 low, high;
 
@@ -67,14 +75,14 @@ static __attribute__((noinline)) enum record_result lose(struct request *q, u64 
 
 static int try_once(struct request *q, bool full)
 {
-	/* An abort may mean that the thread was away: a time that was read before the sequence is
-	 * read anew for each, or the hold of a snapshot would be judged by an old one. */
+	/* An abort may mean that the thread was away: a time that was read before the sequence is read anew
+	 * for each, or the hold of a snapshot would be judged by an old one. */
 	if (!q->mult)
 		q->now = quick_monotonic();
 	if (full)
 		return sequence_full(q, sequence_area());
-	return q->mult ? sequence_fast_counter(q, sequence_area())
-		       : sequence_fast_given(q, sequence_area());
+	return q->mult ? sequence_fast_counter(q, sequence_area()) :
+			 sequence_fast_given(q, sequence_area());
 }
 
 /* Everything that is not the usual case; r is what the first sequence said. */
@@ -88,8 +96,7 @@ finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 
 		case SEQUENCE_DONE:
 			return RECORD_DONE;
 		case SEQUENCE_DONE_BASE:
-			/* bounded, and may be left undone: a stale base only costs extended records
-			 */
+			/* bounded, and may be left undone: a stale base only costs extended records */
 			while (turns++ < TURNS &&
 			       sequence_base(q, sequence_area()) == SEQUENCE_ABORT)
 				;
@@ -138,13 +145,11 @@ static inline bool request_init(struct request *q, struct slot *s, u32 generatio
 }
 
 /* Records with several parts, large ones, none at all, and those for the side ring. */
-static __attribute__((noinline)) enum record_result write_parts(struct slot *s, u32 generation,
-								u32 id, u64 ids, u32 producer,
-								const struct record_clock *clock,
-								const struct record_part *parts,
-								u32 n_parts, bool side)
+static __attribute__((noinline)) enum record_result
+write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+	    const struct record_clock *clock, const struct record_part *parts, u32 n_parts, bool side)
 {
-	u64 empty[2] = {0}, rest = 0;
+	u64 empty[2] = { 0 }, rest = 0;
 	u8 *head = (u8 *)&empty[1], *body;
 	u32 size = 0;
 	struct request q;
@@ -172,8 +177,8 @@ static __attribute__((noinline)) enum record_result write_parts(struct slot *s, 
 		      producer);
 }
 
-enum record_result record_finish(struct request *q, int r, const struct record_clock *clock,
-				 u64 ids, u32 producer)
+enum record_result record_finish(struct request *q, int r, const struct record_clock *clock, u64 ids,
+				 u32 producer)
 {
 	q->n_parts = 0;
 	q->head = (q->idlen >> 16) - ABI_RECORD_HEADER;
@@ -187,8 +192,7 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 	struct request q;
 	int r;
 
-#ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the  \
-			 sequence */
+#ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the sequence */
 	struct slot outside = *s;
 
 	if (outside.generation != generation)

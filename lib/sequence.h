@@ -128,6 +128,12 @@ extern const struct sequence_descriptor sequence_first[], sequence_last[];
 extern ptrdiff_t sequence_offset;
 void sequence_detect(void);
 
+/* Registers the calling thread's area if it has no registration, although glibc thinks so: a child of vfork has
+ * none, shares its parent's area all the same, and what it forks inherits the one and a copy of the other: a CPU
+ * number that nobody keeps up, and nobody to restart a sequence. Only for a thread that shares its memory with
+ * no other process. */
+void sequence_register(void);
+
 static inline char *sequence_thread_pointer(void)
 {
 	char *p;

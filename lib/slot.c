@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Session slots: mapping a ring and taking it away again under threads that record.
  *
- * A sequence compares the slot's generation first and loads the rest behind it. To detach, the
- * generation is cleared and nothing else; the membarrier restarts every sequence that may have
- * loaded the rest; then the range is covered by anonymous memory, not unmapped: a thread may sit in
- * the kernel in a page fault that a sequence took on the ring, its restart happens on its way back
- * to user space, and if the kernel finds no mapping when it looks again, the thread gets SIGSEGV
- * first. Only behind that fence may the other words change, which is what slot_attach() relies on.
- */
+ * A sequence compares the slot's generation first and loads the rest behind it. To detach, the generation is
+ * cleared and nothing else; the membarrier restarts every sequence that may have loaded the rest; then
+ * the range is covered by anonymous memory, not unmapped: a thread may sit in the kernel in a page fault
+ * that a sequence took on the ring, its restart happens on its way back to user space, and if the
+ * kernel finds no mapping when it looks again, the thread gets SIGSEGV first. Only behind that fence may
+ * the other words change, which is what slot_attach() relies on. */
 #include "lib/slot.h"
 
 #include "lib/atomic.h"
@@ -22,13 +21,9 @@
 #include <time.h>
 
 #ifndef F_GET_SEALS
-#define F_GET_SEALS   1034
+#define F_GET_SEALS 1034
 #define F_SEAL_SHRINK 2
 #endif
-
-/* Users hold a side ring's lock or wait for it, which is bounded to a few milliseconds; a stopped
- * program must not keep its one synchronising thread, though. */
-#define USERS_WAIT_NS (100 * NSEC_PER_MSEC)
 
 static int membarrier(int command)
 {
@@ -38,24 +33,44 @@ static int membarrier(int command)
 int slot_register(void)
 {
 	sequence_detect();
-	/* the first restarts our own sequences when a slot is detached; the second lets a snapshot
-	 * in another process restart them between its hold and its look at the offsets */
+	/* the first restarts our own sequences when a slot is detached; the second lets a snapshot in
+	 * another process restart them between its hold and its look at the offsets */
 	if (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ) < 0 ||
 	    membarrier(MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED) < 0)
 		return -errno;
 	return 0;
 }
 
-/* Anonymous memory over [at, at + size), or somewhere. A forked child gets none of it, as of the
- * rings: it has no slot that could know these addresses. */
+/* A mapping that takes the place of whatever is at `at` in one step, or goes somewhere (NULL), with not one
+ * page of it touched. In a program that has called mlockall(MCL_FUTURE) the kernel fills a new mapping at
+ * once, holes too: the rings of CPUs that are not there, at the expense of all who share them, or as much
+ * anonymous memory. It does not fill what nobody may access; so it begins like that, and is unlocked before it
+ * is opened. It is moved into its place last, since a thread may be in a fault on those addresses, which
+ * must find them accessible. A forked child gets none of it: it has no slot that could know the addresses. */
+static u8 *map_untouched(u8 *at, u64 size, int flags, int fd)
+{
+	u8 *p = mmap(NULL, size, PROT_NONE, flags | MAP_NORESERVE, fd, 0), *placed = p;
+	int saved;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, size, MADV_DONTFORK) == 0 && munlock(p, size) == 0 &&
+	    mprotect(p, size, PROT_READ | PROT_WRITE) == 0) {
+		if (at)
+			placed = mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+		if (placed != MAP_FAILED)
+			return placed;
+	}
+	saved = errno;
+	(void)munmap(p, size);
+	errno = saved;
+	return NULL;
+}
+
+/* Anonymous memory over [at, at + size), or somewhere. */
 static u8 *cover(u8 *at, u64 size)
 {
-	u8 *p = mmap(at, size, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
-
-	if (p != MAP_FAILED)
-		(void)madvise(p, size, MADV_DONTFORK);
-	return p;
+	return map_untouched(at, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 static int check_file(int fd, u64 size)
@@ -72,9 +87,9 @@ static int check_file(int fd, u64 size)
 	return st.st_size >= 0 && (u64)st.st_size == size ? 0 : -EBADMSG;
 }
 
-/* A range that holds `size`; the one before stays covered where it is too small, as a thread may
- * still be in a fault on it. Ranges grow by powers of two, so that those left behind are never more
- * than the last one. */
+/* A range that holds `size`; the one before stays covered where it is too small, as a thread may still be
+ * in a fault on it. Ranges grow by powers of two, so that those left behind are never more than the
+ * last one. */
 static int make_range(struct slot *s, u64 size)
 {
 	u64 rounded = ABI_PAGE;
@@ -85,7 +100,7 @@ static int make_range(struct slot *s, u64 size)
 	while (rounded < size)
 		rounded <<= 1;
 	p = cover(NULL, rounded);
-	if (p == MAP_FAILED)
+	if (!p)
 		return -errno;
 	s->range = p;
 	s->range_size = rounded;
@@ -114,18 +129,11 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	r = make_range(s, size);
 	if (r < 0)
 		return r;
-	/* not populated: pages of CPUs that are not there must stay holes, and a short-lived
-	 * program should not pay for a lap it never records. Another thread may fork before the
-	 * madvise: that child has the mapping until it execs, but no slot that knows it. */
-	map = mmap(s->range, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		   fd, 0);
-	if (map == MAP_FAILED)
+	/* pages of CPUs that are not there must stay holes, and a short-lived program should not pay for a
+	 * lap it never records */
+	map = map_untouched(s->range, size, MAP_SHARED, fd);
+	if (!map)
 		return -errno;
-	if (madvise(map, size, MADV_DONTFORK) < 0) {
-		r = -errno;
-		(void)cover(s->range, size);
-		return r;
-	}
 	s->n_ring = g->n_ring;
 	s->map = map;
 	s->cpu_ring = cpu_ring;
@@ -144,20 +152,15 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	return 0;
 }
 
-/* Waits until no thread is in the mapping outside a sequence. */
-static bool wait_for_users(struct slot *s)
+/* Waits until no thread is in the mapping outside a sequence, or the deadline (CLOCK_MONOTONIC) is over. */
+static bool wait_for_users(struct slot *s, u64 deadline)
 {
-	struct timespec now, end;
+	const struct timespec end = { (time_t)(deadline / NSEC_PER_SEC), (long)(deadline % NSEC_PER_SEC) };
+	struct timespec now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_nsec += (long)USERS_WAIT_NS;
-	if (end.tv_nsec >= (long)NSEC_PER_SEC) {
-		end.tv_nsec -= (long)NSEC_PER_SEC;
-		end.tv_sec++;
-	}
 	for (;;) {
-		/* seq_cst, with the generation cleared before: a user counts itself, then looks at
-		 * the generation (both seq_cst too), so that one of us sees the other */
+		/* seq_cst, with the generation cleared before: a user counts itself, then looks at the
+		 * generation (both seq_cst too), so that one of us sees the other */
 		u32 users = load_seq_cst_u32(&s->users);
 
 		if (!users)
@@ -187,7 +190,7 @@ static int fence_sequences(void)
 	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) < 0 ? -errno : 0;
 }
 
-void slot_detach(struct slot *s)
+void slot_detach_until(struct slot *s, u64 deadline)
 {
 	int saved = errno;
 
@@ -195,26 +198,33 @@ void slot_detach(struct slot *s)
 		return;
 	/* seq_cst: see wait_for_users() */
 	store_seq_cst_u32(&s->generation, 0);
-#ifdef BROKEN_ZEROED /* negative control of tests/stress: more than the generation, before the     \
-			fence */
+#ifdef BROKEN_ZEROED /* negative control of tests/stress: more than the generation, before the fence */
 	s->map = NULL;
 	s->ring_mask = s->sub_mask = s->data = 0;
 #endif
-	/* Without the fence nothing that a sequence has loaded may ever change under it: not the
-	 * mapping, nor the slot's other words. */
+	/* Without the fence nothing that a sequence has loaded may ever change under it: not the mapping,
+	 * nor the slot's other words. */
 	if (fence_sequences() < 0)
 		s->retired = 1;
-	if (!wait_for_users(s))
+	if (!wait_for_users(s, deadline))
 		s->retired = 1;
-	if (!s->retired && cover(s->range, s->size) == MAP_FAILED)
+	if (!s->retired && !cover(s->range, s->size))
 		s->retired = 1; /* the ring stays mapped; the next must not be mapped over it */
 	errno = saved;
 }
 
+void slot_detach(struct slot *s)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	slot_detach_until(s, (u64)now.tv_sec * NSEC_PER_SEC + (u64)now.tv_nsec + SLOT_USERS_WAIT);
+}
+
 static void mask_signals(const u64 *set, u64 *ret_saved)
 {
-	/* the bare call: libc's own keeps its internal signals (cancellation, setuid) unblocked,
-	 * and their handlers must not run in here either */
+	/* the bare call: libc's own keeps its internal signals (cancellation, setuid) unblocked, and their
+	 * handlers must not run in here either */
 	(void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, set, ret_saved, sizeof(u64));
 }
 
@@ -233,8 +243,7 @@ bool slot_enter(struct slot *s, u32 generation, sigset_t *saved)
 
 void slot_leave(struct slot *s, const sigset_t *saved)
 {
-	/* seq_cst, both: if a detach saw us counted and goes to sleep, we see its cleared
-	 * generation */
+	/* seq_cst, both: if a detach saw us counted and goes to sleep, we see its cleared generation */
 	(void)fetch_add_seq_cst_u32(&s->users, (u32)-1);
 	if (unlikely(!load_seq_cst_u32(&s->generation)))
 		(void)syscall(SYS_futex, &s->users, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
