@@ -33,6 +33,8 @@ static int failure_errno(FailureKind kind)
 		return -EDQUOT;
 	case FAILURE_BUSY:
 		return -EBUSY;
+	case FAILURE_NOTHING:
+		return -ENODATA;
 	case FAILURE_IO:
 		return -EIO;
 	}

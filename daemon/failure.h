@@ -18,6 +18,7 @@ typedef enum {
 	FAILURE_NO_SPACE,
 	FAILURE_LIMIT,
 	FAILURE_BUSY,
+	FAILURE_NOTHING,	 /* no rings, or nothing in them: there is nothing to save */
 	FAILURE_IO,
 } FailureKind;
 

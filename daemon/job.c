@@ -20,7 +20,10 @@ static u64 now_real(void)
 /* What was gathered; the sources' names and maps are borrowed from owners. */
 void job_drop(Job *b)
 {
+	b->copy = snapshot_free(b->copy);
 	for (size_t i = 0; i < b->snapshot.n_sources; i++) {
+		if (b->pinned)
+			owner_unpin(b->owners[i]);
 		free(b->snapshot.sources[i].classes);
 		free(b->snapshot.sources[i].cpu_of_ring);
 		(void)owner_unref(b->owners[i]);
@@ -37,6 +40,7 @@ void job_drop(Job *b)
 	b->was_idle = NULL;
 	b->classes = NULL;
 	b->n_classes = 0;
+	b->pinned = false;
 }
 
 Job *job_free(Job *b)
@@ -57,44 +61,56 @@ Job *job_free(Job *b)
 	return NULL;
 }
 
+/* The name that says `usec`. 0 or -ENOMEM, with the one before kept. */
+static int job_set_name(Job *b, u64 usec)
+{
+	_cleanup_free_ char *name = NULL, *path = NULL;
+	time_t seconds = (time_t)(usec / 1000000);
+	char stamp[32];
+	struct tm tm;
+
+	(void)gmtime_r(&seconds, &tm);
+	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
+	if (asprintf(&name, "%s.%06uZ-%s", stamp, (unsigned)(usec % 1000000), b->trigger) < 0) {
+		name = NULL;
+		return -ENOMEM;
+	}
+	if (asprintf(&path, "%s/%s", b->directory, name) < 0) {
+		path = NULL;
+		return -ENOMEM;
+	}
+	free(b->name);
+	free(b->path);
+	b->name = steal_ptr(name);
+	b->path = steal_ptr(path);
+	b->usec = usec;
+	return 0;
+}
+
 int job_name(Job *b, u64 *last_usec)
 {
-	u64 usec = now_real() / NSEC_PER_USEC;
+	u64 now = now_real() / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);
 
-	for (usec = MAX(usec, *last_usec + 1);; usec++) {
-		time_t seconds = (time_t)(usec / 1000000);
-		char stamp[32];
-		struct stat st;
-		struct tm tm;
-
-		(void)gmtime_r(&seconds, &tm);
-		(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-		free(b->name);
-		free(b->path);
-		b->name = b->path = NULL;
-		if (asprintf(&b->name, "%s.%06uZ-%s", stamp, (unsigned)(usec % 1000000),
-			     b->trigger) < 0) {
-			b->name = NULL;
-			return -ENOMEM;
-		}
-		if (asprintf(&b->path, "%s/%s", b->directory, b->name) < 0) {
-			b->path = NULL;
-			return -ENOMEM;
-		}
-		if (lstat(b->path, &st) < 0)
-			break;
-	}
 	/* a clock that was set back by a day must not be led by the past for a day */
-	*last_usec = usec - now_real() / NSEC_PER_USEC < 1000000 ? usec : 0;
-	return 0;
+	if (usec - now >= 1000000)
+		usec = now;
+	*last_usec = usec;
+	return job_set_name(b, usec);
 }
 
 /* ---- in the loop ---- */
 
-static int job_gather_classes(Job *b, const Owner *o, SnapshotSource *source)
+static int job_gather_source(Job *b, const Owner *o, SnapshotSource *source)
 {
+	const Cpus *cpus = b->ground->cpus;
+	u32 n = 0, n_ring = source->geometry.n_ring;
 	Class **more;
-	u32 n = 0;
+
+	source->cpu_of_ring = calloc(n_ring, sizeof(u32));
+	if (!source->cpu_of_ring)
+		return -ENOMEM;
+	for (u32 i = 0; i < n_ring; i++)
+		source->cpu_of_ring[i] = i < cpus->n_rings ? cpus->cpu_of[i] : i;
 
 	for (u32 id = 1; id < o->ids.n; id++)
 		n += ids_entry(&o->ids, id) != NULL;
@@ -116,23 +132,30 @@ static int job_gather_classes(Job *b, const Owner *o, SnapshotSource *source)
 	return 0;
 }
 
-static int job_gather_owner(Job *b, Owner *o)
+int job_gather_classes(Job *b, Failure *f)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < b->snapshot.n_sources && r == 0; i++)
+		r = job_gather_source(b, b->owners[i], &b->snapshot.sources[i]);
+	for (size_t i = 0; i < b->snapshot.n_sources; i++)
+		owner_unpin(b->owners[i]);
+	b->pinned = false;
+	return r < 0 ? failure_set(f, FAILURE_NO_MEMORY, "out of memory") : 0;
+}
+
+static void job_gather_owner(Job *b, Owner *o)
 {
 	SnapshotSource *source = &b->snapshot.sources[b->snapshot.n_sources];
-	const struct geometry *g = &o->region.geometry;
-	const Cpus *cpus = b->ground->cpus;
 
-	*source = (SnapshotSource){ .map = o->region.map, .geometry = *g, .label = o->label };
+	*source = (SnapshotSource){ .map = o->region.map,
+				    .geometry = o->region.geometry,
+				    .label = o->label };
 	b->owners[b->snapshot.n_sources] = owner_ref(o);
+	owner_pin(o);
 	b->was_idle[b->snapshot.n_sources] = o->n_attachments == 0;
 	b->snapshot.n_sources++;
-	source->cpu_of_ring = calloc(g->n_ring, sizeof(u32));
-	if (!source->cpu_of_ring)
-		return -ENOMEM;
-	for (u32 i = 0; i < g->n_ring; i++)
-		source->cpu_of_ring[i] = i < cpus->n_rings ? cpus->cpu_of[i] : i;
 	b->bytes += o->charged;
-	return job_gather_classes(b, o, source);
 }
 
 static u64 pick(u64 asked, u64 configured)
@@ -145,13 +168,9 @@ int job_gather(Job *b, Failure *f)
 	const Session *s = b->session;
 	const struct record_clock clock = board_clock(b->ground->board);
 	SnapshotJob *t = &b->snapshot;
-	int r = 0;
 
 	if (s->n_owners == 0)
-		return failure_set(f, FAILURE_INVALID,
-				   "session '%s': no program has recorded anything yet, so there "
-				   "is nothing to save",
-				   b->session_name);
+		return session_nothing(s, f);
 	b->config = session_config_copy(s->config);
 	t->sources = calloc(s->n_owners, sizeof(*t->sources));
 	b->owners = calloc(s->n_owners, sizeof(*b->owners));
@@ -159,10 +178,10 @@ int job_gather(Job *b, Failure *f)
 	t->environment = calloc(JOB_ENVIRONMENT_MAX + 2, sizeof(*t->environment));
 	if (!b->config || !t->sources || !b->owners || !b->was_idle || !t->environment)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
-	for (Owner *o = s->owners; o && r == 0; o = o->next)
-		r = job_gather_owner(b, o);
-	if (r < 0)
-		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	b->pinned = true;
+	b->n_renewals = s->n_renewals;
+	for (Owner *o = s->owners; o; o = o->next)
+		job_gather_owner(b, o);
 	t->session = b->session_name;
 	t->trigger = b->trigger;
 	t->reason = b->reason;
@@ -188,7 +207,14 @@ int job_gather(Job *b, Failure *f)
 	return 0;
 }
 
-/* ---- on the worker ---- */
+/* ---- on the workers ---- */
+
+void job_copy(void *userdata)
+{
+	Job *b = userdata;
+
+	b->r = snapshot_copy(&b->copy, &b->snapshot, &b->failure);
+}
 
 static int directory_make(const char *path, Failure *f)
 {
@@ -233,20 +259,48 @@ static int room_check(const Job *b, Failure *f)
 			   b->directory, need, is, keep);
 }
 
-void job_work(void *userdata)
+/* No name is ever taken over from another snapshot. Those asked for by this daemon differ; on disk there may be ones of a day
+ * that the clock was set back to. */
+static int name_check(Job *b, Failure *f)
 {
-	Job *b = userdata;
-	char partial[300];
+	struct stat st;
+
+	while (lstat(b->path, &st) == 0)
+		if (job_set_name(b, b->usec + 1) < 0)
+			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	b->snapshot.name = b->name;
+	return 0;
+}
+
+static int job_write_all(Job *b, Failure *f)
+{
+	_cleanup_free_ char *partial = NULL;
+	int r;
+
+	r = directory_make(b->directory, f);
+	if (r == 0)
+		r = name_check(b, f);
+	if (r == 0)
+		r = room_check(b, f);
+	if (r < 0)
+		return r;
+	if (asprintf(&partial, ".%s.tmp", b->name) < 0) {
+		partial = NULL;
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
 	const char *const busy[] = { partial, b->name, NULL };
 
-	(void)snprintf(partial, sizeof(partial), ".%s.tmp", b->name);
-	b->r = directory_make(b->directory, &b->failure);
-	if (b->r < 0)
-		return;
-	b->r = room_check(b, &b->failure);
-	if (b->r < 0)
-		return;
 	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
-	b->r = snapshot_run(&b->snapshot, &b->result, &b->failure);
+	r = snapshot_write(b->copy, &b->result, f);
 	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
+	return r;
+}
+
+void job_write(void *userdata)
+{
+	Job *b = userdata;
+
+	b->r = job_write_all(b, &b->failure);
+	/* here, not in the loop: giving hundreds of megabytes back takes long enough for programs to notice */
+	b->copy = snapshot_free(b->copy);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One snapshot that was asked for: what it needs of its session is gathered when the worker takes it up, so that it is what
- * holds at the cut; after that nothing the daemon does can pull it away. */
+/* One snapshot that was asked for. Nothing slow lies between its cause and its cut: which rings is gathered by the loop when
+ * the copier is free, they are copied, then the loop adds what ids mean (a program may have been told new ones until the
+ * cut), and only then a disk is touched. From the first of these on nothing the daemon does can pull them away. */
 #pragma once
 
 #include "daemon/session.h"
@@ -17,6 +18,7 @@ struct Job {
 	Session *session; /* NULL: removed meanwhile */
 	SessionConfig *config; /* own copy, of when it was taken up */
 	char *session_name, *trigger, *reason, *directory, *name, *path;
+	u64 usec; /* that its name says */
 	bool automatic;
 	SnapshotOptions options;
 	SnapshotDone done;
@@ -28,11 +30,14 @@ struct Job {
 	SnapshotJob snapshot;
 	Owner **owners; /* owned references, n_sources */
 	bool *was_idle;
+	bool pinned; /* the owners: their ids are not taken yet */
+	u32 n_renewals; /* of the session, at the cut */
 	Class **classes; /* owned references of all sources */
 	size_t n_classes;
 	u64 bytes; /* at most on disk */
 
-	/* of the worker */
+	/* of the workers */
+	Snapshot *copy; /* from the cut until it is written */
 	SnapshotResult result;
 	Failure failure;
 	int r;
@@ -41,12 +46,17 @@ struct Job {
 Job *job_free(Job *b);
 DEFINE_CLEANUP(Job *, job_free)
 
-/* Gives it a name, "20261129T160102.123456Z-manual", and a path: sorts by time, taken by no snapshot that is there or asked
- * for. *last_usec is the time in the newest name. */
+/* Gives it a name, "20261129T160102.123456Z-manual", and a path: sorts by time, asked for by no other job. *last_usec is the
+ * time in the newest name. Looks at no disk. */
 int job_name(Job *b, u64 *last_usec);
-/* References to all owners, classes and words it will need. */
+/* In the loop: references to all owners it will need, pinned. */
 int job_gather(Job *b, Failure *f);
-/* Gives those back; from the loop, which alone counts them. */
+/* On the copier: the cut. Sets b->r. */
+void job_copy(void *job);
+/* In the loop, behind the copy: what ids and rings mean. */
+int job_gather_classes(Job *b, Failure *f);
+/* On the writer: directory, room, retention, the snapshot, retention. Sets b->r; the name may have been moved on by
+ * microseconds from one that is on disk (a clock that was set back). */
+void job_write(void *job);
+/* Gives back what was gathered; from the loop, which alone counts references. */
 void job_drop(Job *b);
-/* On the worker: room, retention, the snapshot, retention. Sets b->r. */
-void job_work(void *job);

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/job.h"
+#include "daemon/retention.h"
 #include "daemon/worker.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
@@ -14,10 +15,11 @@
 
 struct Jobs {
 	Ground *ground;
-	Worker *worker;
+	Worker *copier, *writer;
 	sd_event_source *begin;
-	Job *first, **last, *running;
-	u32 n;
+	Job *first;
+	u32 n; /* from first on */
+	Job *copying, *copied, *writing; /* on their way: with the copier, before the writer, with it */
 	u64 last_name_usec;
 	JobsObserver observer;
 	void *userdata;
@@ -50,7 +52,20 @@ static void job_finish(Job *b)
 	(void)job_free(b);
 }
 
-static void jobs_begin(Jobs *j);
+/* What a dead process left is on disk now, whole, and nobody will write there again. But a snapshot that has not begun, perhaps
+ * the one of its death, wants it too. */
+static void job_drop_dead(Job *b, Session *s)
+{
+	if (s->n_waiting || b->options.duration_ns || b->options.max_size)
+		return;
+	for (size_t i = 0; i < b->snapshot.n_sources; i++) {
+		Owner *o = b->owners[i];
+
+		if (o->key.kind == BUFFERS_PER_PROCESS && b->was_idle[i] && o->session == s &&
+		    o->n_attachments == 0)
+			session_drop_owner(s, o);
+	}
+}
 
 static void job_learn(Job *b)
 {
@@ -69,44 +84,62 @@ static void job_learn(Job *b)
 				      .has_lost = true },
 		    "session '%s': snapshot %s (%s): %llu records", b->session_name, b->path,
 		    b->reason, (unsigned long long)t->n_records);
-	if (t->corrupt_subs || t->clamped)
+	if (t->corrupt_subs || t->corrupt_records || t->clamped)
 		journal_log(LOG_WARNING,
 			    &(JournalFields){ .message_id = MESSAGE_CORRUPT,
 					      .session = b->session_name,
 					      .path = b->path },
-			    "session '%s': %llu sub-buffers held bytes that no library of ours "
-			    "writes and were left out, %llu stamps went backwards",
+			    "session '%s': %llu sub-buffers and %llu records held bytes that no "
+			    "library of ours writes and were left out, %llu stamps went backwards",
 			    b->session_name, (unsigned long long)t->corrupt_subs,
-			    (unsigned long long)t->clamped);
+			    (unsigned long long)t->corrupt_records, (unsigned long long)t->clamped);
 	if (!s)
 		return;
-	s->written += t->n_records;
-	s->clamped += t->clamped;
-	s->corrupt += t->corrupt_subs;
+	/* counters say nothing of rings that a Clear took away meanwhile */
+	if (s->n_renewals == b->n_renewals) {
+		s->written += t->n_records;
+		s->clamped += t->clamped;
+		s->corrupt += t->corrupt_subs;
+	}
 	free(s->last_snapshot);
 	s->last_snapshot = strdup(b->path);
-	/* What a dead process left is on disk now, and nobody will write there again. */
-	for (size_t i = 0; i < b->snapshot.n_sources; i++) {
-		Owner *o = b->owners[i];
-
-		if (o->key.kind == BUFFERS_PER_PROCESS && b->was_idle[i] && o->session == s &&
-		    o->n_attachments == 0)
-			session_drop_owner(s, o);
-	}
+	job_drop_dead(b, s);
 }
 
-static void job_done(void *userdata)
-{
-	Job *b = userdata;
-	Jobs *j = b->queue;
+static void jobs_begin(Jobs *j);
 
-	j->running = NULL;
+static void job_end(Job *b)
+{
 	if (b->r >= 0)
 		job_learn(b);
 	/* Class and owner references are counted by the loop alone; give them back before callers are told, who may
 	 * look at the memory. */
 	job_drop(b);
 	job_finish(b);
+}
+
+static void job_written(void *userdata)
+{
+	Job *b = userdata;
+	Jobs *j = b->queue;
+
+	j->writing = NULL;
+	job_end(b);
+	jobs_begin(j);
+}
+
+static void job_is_copied(void *userdata)
+{
+	Job *b = userdata;
+	Jobs *j = b->queue;
+
+	j->copying = NULL;
+	if (b->r == 0)
+		b->r = job_gather_classes(b, &b->failure);
+	if (b->r == 0)
+		j->copied = b;
+	else
+		job_end(b);
 	jobs_begin(j);
 }
 
@@ -117,28 +150,28 @@ static Job *jobs_pop(Jobs *j)
 	if (!b)
 		return NULL;
 	j->first = b->next;
-	if (!j->first)
-		j->last = &j->first;
 	j->n--;
 	if (b->session)
 		b->session->n_waiting--;
 	return b;
 }
 
+/* Hands on what can be handed on. */
 static void jobs_begin(Jobs *j)
 {
-	while (!j->running && j->first) {
+	/* -EBUSY: sweeping still */
+	if (j->copied && worker_run(j->writer, job_write, job_written, j->copied) == 0)
+		j->writing = steal_ptr(j->copied);
+	while (!j->copying && !j->copied && j->first) {
 		Job *b = jobs_pop(j);
 
 		b->r = job_gather(b, &b->failure);
 		if (b->r == 0)
-			b->r = worker_run(j->worker, job_work, job_done, b);
-		if (b->r == 0) {
-			j->running = b;
-			return;
-		}
-		job_drop(b);
-		job_finish(b);
+			b->r = worker_run(j->copier, job_copy, job_is_copied, b);
+		if (b->r == 0)
+			j->copying = b;
+		else
+			job_end(b);
 	}
 }
 
@@ -146,6 +179,42 @@ static int jobs_on_begin(sd_event_source *s, void *userdata)
 {
 	jobs_begin(userdata);
 	return 0;
+}
+
+/* ---- what a daemon that was killed left ---- */
+
+typedef struct {
+	Jobs *jobs;
+	char directory[];
+} Sweep;
+
+static void sweep_run(void *userdata)
+{
+	Sweep *w = userdata;
+
+	(void)retention_sweep(w->directory);
+}
+
+static void sweep_done(void *userdata)
+{
+	Sweep *w = userdata;
+	Jobs *j = w->jobs;
+
+	free(w);
+	jobs_begin(j);
+}
+
+/* Before anything is written, so that nothing it finds half made is at work. */
+static int jobs_sweep(Jobs *j, const char *directory)
+{
+	size_t n = strlen(directory) + 1;
+	Sweep *w = malloc(sizeof(*w) + n);
+
+	if (!w)
+		return -ENOMEM;
+	w->jobs = j;
+	memcpy(w->directory, directory, n);
+	return worker_run(j->writer, sweep_run, sweep_done, w);
 }
 
 int jobs_new(Jobs **ret, sd_event *event, Ground *ground, const JobsObserver *observer, void *userdata)
@@ -158,8 +227,9 @@ int jobs_new(Jobs **ret, sd_event *event, Ground *ground, const JobsObserver *ob
 	j->ground = ground;
 	j->observer = *observer;
 	j->userdata = userdata;
-	j->last = &j->first;
-	r = worker_new(&j->worker, event);
+	r = worker_new(&j->copier, event);
+	if (r == 0)
+		r = worker_new(&j->writer, event);
 	if (r < 0)
 		return r;
 	r = sd_event_add_defer(event, &j->begin, jobs_on_begin, j);
@@ -169,6 +239,9 @@ int jobs_new(Jobs **ret, sd_event *event, Ground *ground, const JobsObserver *ob
 	 * else. */
 	(void)sd_event_source_set_priority(j->begin, SD_EVENT_PRIORITY_IMPORTANT + 10);
 	r = sd_event_source_set_enabled(j->begin, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	r = jobs_sweep(j, ground->snapshot_directory);
 	if (r < 0)
 		return r;
 	*ret = steal_ptr(j);
@@ -182,15 +255,27 @@ Jobs *jobs_free(Jobs *j)
 	if (!j)
 		return NULL;
 	j->begin = sd_event_source_disable_unref(j->begin);
-	while ((b = jobs_pop(j))) {
+	while ((b = j->copied ? steal_ptr(j->copied) : jobs_pop(j))) {
 		b->session = NULL;
 		b->r = failure_set(&b->failure, FAILURE_BUSY, "the daemon is stopping");
-		job_finish(b);
+		job_end(b);
 	}
 	/* A job that is still at work keeps all it was handed: the process is about to end. */
-	j->worker = worker_free(j->worker);
+	j->copier = worker_free(j->copier);
+	j->writer = worker_free(j->writer);
 	free(j);
 	return NULL;
+}
+
+static void jobs_insert(Jobs *j, Job *b)
+{
+	Job **at = &j->first;
+
+	while (*at && ((*at)->automatic || !b->automatic))
+		at = &(*at)->next;
+	b->next = *at;
+	*at = b;
+	j->n++;
 }
 
 int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
@@ -200,11 +285,8 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	_cleanup_(job_freep) Job *b = NULL;
 
 	if (s->n_owners == 0)
-		return failure_set(f, FAILURE_INVALID,
-				   "session '%s': no program has recorded anything yet, so there "
-				   "is nothing to save",
-				   s->config->name);
-	if (j->n >= JOBS_MAX)
+		return session_nothing(s, f);
+	if (!automatic && j->n >= JOBS_MAX)
 		return failure_set(f, FAILURE_BUSY, "%u snapshots are waiting already; try later",
 				   j->n);
 	b = calloc(1, sizeof(*b));
@@ -235,11 +317,8 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	}
 	b->done = done;
 	b->userdata = userdata;
-	*j->last = b;
-	j->last = &b->next;
-	j->n++;
+	jobs_insert(j, steal_ptr(b));
 	s->n_waiting++;
-	b = NULL;
 	if (j->begin)
 		(void)sd_event_source_set_enabled(j->begin, SD_EVENT_ONESHOT);
 	return 0;
@@ -269,8 +348,11 @@ void jobs_forget(Jobs *j, const Session *s)
 {
 	Job *gone = NULL;
 
-	if (j->running && j->running->session == s)
-		j->running->session = NULL;
+	Job *const cut[] = { j->copying, j->copied, j->writing };
+
+	for (size_t i = 0; i < ELEMENTSOF(cut); i++)
+		if (cut[i] && cut[i]->session == s)
+			cut[i]->session = NULL;
 	for (Job **p = &j->first; *p;) {
 		Job *b = *p;
 
@@ -283,8 +365,6 @@ void jobs_forget(Jobs *j, const Session *s)
 		b->next = gone;
 		gone = b;
 	}
-	for (j->last = &j->first; *j->last;)
-		j->last = &(*j->last)->next;
 	for (Job *b = gone, *next; b; b = next) {
 		next = b->next;
 		b->session = NULL;
@@ -300,15 +380,17 @@ void jobs_drain(Jobs *j, u64 timeout_ns)
 	u64 end = now_monotonic() + timeout_ns;
 
 	jobs_begin(j);
-	while (j->running) {
+	while (worker_busy(j->copier) || worker_busy(j->writer)) {
 		u64 now = now_monotonic();
 
-		if (now >= end || !worker_wait(j->worker, end - now))
+		/* whatever ends hands on what waits for it, so each is waited for in turn */
+		if (now >= end ||
+		    !worker_wait(worker_busy(j->copier) ? j->copier : j->writer, end - now))
 			return;
 	}
 }
 
 u32 jobs_n(const Jobs *j)
 {
-	return j->n + (j->running != NULL);
+	return j->n + (j->copying != NULL) + (j->copied != NULL) + (j->writing != NULL);
 }

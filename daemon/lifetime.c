@@ -241,7 +241,7 @@ static void manager_end_sessions(Manager *m)
 			continue;
 		(void)session_stop(s, NULL);
 		if (s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners &&
-		    jobs_add(m->jobs, s, "stop", "the daemon stopped", false, NULL, NULL, NULL, NULL,
+		    jobs_add(m->jobs, s, "stop", "the daemon stopped", true, NULL, NULL, NULL, NULL,
 			     NULL, &f) < 0)
 			log_error("session '%s': no snapshot at its stop: %s", s->config->name, f.text);
 	}

@@ -115,9 +115,21 @@ void owner_abandon(Owner *o)
 {
 	while (o->attachments)
 		attachment_end(o->attachments, false);
-	ids_clear(&o->ids);
 	o->session = NULL;
+	if (o->n_pins == 0)
+		ids_clear(&o->ids);
 	(void)owner_unref(o);
+}
+
+void owner_pin(Owner *o)
+{
+	o->n_pins++;
+}
+
+void owner_unpin(Owner *o)
+{
+	if (--o->n_pins == 0 && !o->session)
+		ids_clear(&o->ids);
 }
 
 int owner_attach(Owner *o, Producer *p, Attachment **ret)
@@ -228,7 +240,7 @@ void owner_prune(Owner *o)
 	_cleanup_free_ u64 *first = NULL;
 	u32 n = owner_n_rings(o);
 
-	if (o->ids.n_unheld == 0)
+	if (o->ids.n_unheld == 0 || o->n_pins)
 		return;
 	first = calloc(n, sizeof(*first));
 	if (!first)

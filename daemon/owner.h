@@ -37,6 +37,7 @@ struct Owner {
 	u32 n_active;	  /* attachments of programs that record now */
 	u32 n_attachments;
 	u64 idle_since;	  /* CLOCK_MONOTONIC; 0: has attachments */
+	u32 n_pins;	  /* copies of the rings whose ids were not asked for yet: until then none goes */
 	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
 };
 
@@ -59,8 +60,13 @@ Owner *owner_ref(Owner *o);
 /* The last one punches the memory out, although programs may have it mapped still. */
 Owner *owner_unref(Owner *o);
 DEFINE_CLEANUP(Owner *, owner_unref)
-/* The session lets go: attachments and ids end, the memory stays for who else holds a reference. Drops one reference. */
+/* The session lets go: attachments and ids end (ids not before the last pin), the memory stays for who else holds a
+ * reference. Drops one reference. */
 void owner_abandon(Owner *o);
+/* A snapshot takes the ids after it has copied the rings, since a program may be told new ones until then. In between every id
+ * keeps its class: what was copied may name one that nothing in the rings names any more. */
+void owner_pin(Owner *o);
+void owner_unpin(Owner *o);
 
 /* The attachment of this producer, a new one if there is none. 0 or -ENOMEM. */
 int owner_attach(Owner *o, Producer *p, Attachment **ret);

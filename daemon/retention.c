@@ -209,6 +209,44 @@ int retention_apply(const char *directory, const SnapshotConfig *c, const char *
 	return error;
 }
 
+static int directory_sweep(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW), error = 0;
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d) {
+		error = errno == ENOTDIR || errno == ELOOP || errno == ENOENT ? 0 : -errno;
+		close_fd(fd);
+		return error;
+	}
+	for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
+		int r = is_temporary(entry->d_name) ? removal_run(fd, entry->d_name, NULL) : 0;
+
+		if (r < 0 && error == 0)
+			error = r;
+	}
+	(void)closedir(d);
+	return error;
+}
+
+int retention_sweep(const char *directory)
+{
+	DIR *d = opendir(directory);
+	int error = 0;
+
+	if (!d)
+		return errno == ENOENT ? 0 : -errno;
+	for (struct dirent *entry = readdir(d); entry; entry = readdir(d)) {
+		/* no session's name begins with '.' */
+		int r = entry->d_name[0] == '.' ? 0 : directory_sweep(dirfd(d), entry->d_name);
+
+		if (r < 0 && error == 0)
+			error = r;
+	}
+	(void)closedir(d);
+	return error;
+}
+
 bool retention_room(const char *directory, const SnapshotConfig *c, u64 bytes)
 {
 	_cleanup_(entries_clear) Entries e = {.fd = -1};

@@ -241,13 +241,31 @@ static void session_renew(Session *s)
 	if (s->running)
 		s->generation = board_session_renew(s->ground->board, s->slot);
 	session_abandon_all(s);
+	s->n_renewals++;
+	s->written = s->clamped = s->corrupt = 0; /* of the old rings, as Recorded was */
 }
 
 int session_clear(Session *s, Failure *f)
 {
 	session_renew(s);
-	s->written = s->clamped = s->corrupt = s->suppressed = 0;
+	s->suppressed = 0;
 	return 0;
+}
+
+int session_nothing(const Session *s, Failure *f)
+{
+	const char *name = s->config->name;
+
+	if (!s->running)
+		return failure_set(f, FAILURE_NOTHING,
+				   "session '%s' has recorded nothing, so there is nothing to save; "
+				   "start it first (tracerctl start %s)",
+				   name, name);
+	return failure_set(f, FAILURE_NOTHING,
+			   "session '%s': no program has recorded anything yet, so there is nothing to "
+			   "save; tracerctl producers lists the programs that are instrumented, "
+			   "tracerctl show %s what is recorded of which",
+			   name, name);
 }
 
 static bool same_rings(const SessionConfig *a, const SessionConfig *b)

@@ -20,6 +20,7 @@ struct Session {
 	bool planned;
 	Owner *owners;
 	u32 n_owners;
+	u32 n_renewals; /* how often its rings were made new */
 	u32 n_waiting; /* snapshots that were asked for and have not begun (jobs.c) */
 
 	/* what is said of it; of rings that are gone, and of snapshots */
@@ -41,6 +42,8 @@ int session_start(Session *s, Failure *f);
 int session_stop(Session *s, Failure *f);
 /* Empty rings, counters from 0; goes on running if it ran. */
 int session_clear(Session *s, Failure *f);
+/* There are no rings, so nothing can be saved: says what to do. Returns what failure_set() does. */
+int session_nothing(const Session *s, Failure *f);
 /* A configuration of the same name. What can be changed while rings live is; else the session gets new rings. Takes it on
  * success. */
 int session_configure(Session *s, SessionConfig *config, Failure *f);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copy (capture), judge (sieve), write (trace). By the time the first file is made everything that
- * will be written is known, its size too. */
+/* Copy (capture); then judge (sieve) and write (trace). By the time the first file is made
+ * everything that will be written is known, its size too. */
 #include "daemon/snapshot.h"
 
 #include <fcntl.h>
@@ -14,20 +14,24 @@
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"
 
-typedef struct {
+struct Snapshot {
 	const SnapshotJob *job;
 	PartContext context;
 	Part *parts;
 	size_t n_parts;
 	SnapshotResult result;
-} Run;
+};
 
-static void run_clear(Run *run)
+Snapshot *snapshot_free(Snapshot *run)
 {
+	if (!run)
+		return NULL;
 	for (size_t i = 0; i < run->n_parts; i++)
 		part_clear(&run->parts[i]);
 	free(run->parts);
 	capture_clear(&run->context.capture);
+	free(run);
+	return NULL;
 }
 
 /* ---- less of it ---- */
@@ -52,7 +56,7 @@ static int compare_candidates(const void *a, const void *b)
 
 /* Takes the oldest packets of all rings away until the rest, with metadata and indexes, is within
  * max_size; the packet at the edge loses its oldest records. */
-static int run_trim(Run *run)
+static int run_trim(Snapshot *run)
 {
 	static const u8 no_uuid[16];
 	_cleanup_free_ Candidate *v = NULL;
@@ -110,7 +114,7 @@ static int run_trim(Run *run)
 
 /* ---- writing ---- */
 
-static int write_all_parts(Run *run, int parent, const char *temporary)
+static int write_all_parts(Snapshot *run, int parent, const char *temporary)
 {
 	_cleanup_close_ int fd = -1;
 	int r = 0;
@@ -147,7 +151,7 @@ static int publish(int parent, const char *temporary, const char *name)
 	return 0;
 }
 
-static u64 run_size(const Run *run)
+static u64 run_size(const Snapshot *run)
 {
 	u64 size = 0;
 
@@ -156,7 +160,7 @@ static u64 run_size(const Run *run)
 	return size;
 }
 
-static int run_failure(const Run *run, int error, int parent, Failure *f)
+static int run_failure(const Snapshot *run, int error, int parent, Failure *f)
 {
 	const SnapshotJob *job = run->job;
 	struct statvfs v;
@@ -184,7 +188,7 @@ static int run_failure(const Run *run, int error, int parent, Failure *f)
 			   job->session, job->directory, job->name, strerror(-error));
 }
 
-static int run_write(Run *run, Failure *f)
+static int run_write(Snapshot *run, Failure *f)
 {
 	const SnapshotJob *job = run->job;
 	_cleanup_free_ char *temporary = NULL;
@@ -213,7 +217,7 @@ static int run_write(Run *run, Failure *f)
 
 /* ---- the whole ---- */
 
-static int run_capture(Run *run)
+static int run_capture(Snapshot *run)
 {
 	const SnapshotJob *job = run->job;
 	const CaptureLimit limit = {
@@ -230,7 +234,7 @@ static int run_capture(Run *run)
 }
 
 /* Directories of owners must differ, also once their labels are made file names. */
-static int part_name(Run *run, Part *p)
+static int part_name(Snapshot *run, Part *p)
 {
 	char safe[200];
 
@@ -257,7 +261,7 @@ static int part_name(Run *run, Part *p)
 /* Stands in a session that no program has joined: a trace that says so. */
 static const SnapshotSource nobody = {.label = "nobody"};
 
-static int run_sift(Run *run)
+static int run_sift(Snapshot *run)
 {
 	const SnapshotJob *job = run->job;
 	int r = 0;
@@ -280,7 +284,7 @@ static int run_sift(Run *run)
 	return r;
 }
 
-static void run_sum(Run *run)
+static void run_sum(Snapshot *run)
 {
 	SnapshotResult *sum = &run->result;
 
@@ -309,24 +313,38 @@ static void run_sum(Run *run)
 	}
 }
 
-int snapshot_run(const SnapshotJob *job, SnapshotResult *ret, Failure *f)
+int snapshot_copy(Snapshot **ret, const SnapshotJob *job, Failure *f)
 {
-	_cleanup_(run_clear) Run run = {.job = job, .context.job = job};
+	_cleanup_(snapshot_freep) Snapshot *run = calloc(1, sizeof(*run));
 	int r;
 
-	r = run_capture(&run);
-	if (r == 0)
-		r = run_sift(&run);
+	if (!run)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	run->job = run->context.job = job;
+	r = run_capture(run);
 	if (r < 0)
-		return run_failure(&run, r, -1, f);
-	run_sum(&run);
-	if (job->copied) {
-		r = job->copied(job->userdata, f);
-		if (r < 0)
-			return r;
-	}
-	r = run_write(&run, f);
+		return run_failure(run, r, -1, f);
+	*ret = steal_ptr(run);
+	return 0;
+}
+
+int snapshot_write(Snapshot *run, SnapshotResult *ret, Failure *f)
+{
+	int r = run_sift(run);
+
+	if (r < 0)
+		return run_failure(run, r, -1, f);
+	run_sum(run);
+	r = run_write(run, f);
 	if (r == 0)
-		*ret = run.result;
+		*ret = run->result;
 	return r;
+}
+
+int snapshot_run(const SnapshotJob *job, SnapshotResult *ret, Failure *f)
+{
+	_cleanup_(snapshot_freep) Snapshot *run = NULL;
+	int r = snapshot_copy(&run, job, f);
+
+	return r < 0 ? r : snapshot_write(run, ret, f);
 }

@@ -15,6 +15,8 @@ typedef struct {
 	struct geometry geometry;
 	const char *label;   /* directory name of its trace: "user-1000", "unit-nginx.service",
 				"process-4711-nginx" */
+	/* Not looked at by snapshot_copy(): whoever asks fills them in behind the copy, so that
+	 * whatever a program was told before its record is among them. */
 	TraceClass *classes; /* owned array; classes are borrowed and live as long as the job */
 	size_t n_classes;
 	u32 *cpu_of_ring; /* owned; n_ring entries: the CPU whose ring it is */
@@ -22,21 +24,15 @@ typedef struct {
 
 typedef struct {
 	const char *session, *trigger, *reason;
-	const char *directory; /* existing: the session's snapshots */
+	const char *directory; /* the session's snapshots; exists when it is written */
 	const char *name;      /* of the snapshot: "20261129T160102.123456Z-manual" */
 	struct record_clock clock;
-	TraceClock trace_clock; /* realtime_offset_ns is taken by snapshot_run() at the cut */
+	TraceClock trace_clock; /* realtime_offset_ns is taken at the cut */
 	TraceEnvironment *environment; /* extra pairs: policy, unit, pid, signal ... */
 	size_t n_environment;
 	SnapshotSource *sources;
 	size_t n_sources;
 	u64 duration_ns, max_size; /* 0: all */
-	/* Called once the rings are copied and all writers are let go, before anything is made on
-	 * disk (the directory may be made here, and room): what takes time must not come between a
-	 * crash and the copy. 0, or the negative errno that snapshot_run() then returns, with *f
-	 * set. May be NULL. */
-	int (*copied)(void *userdata, Failure *f);
-	void *userdata;
 	bool discard; /* policy: nothing is overwritten, so nothing has to be held */
 } SnapshotJob;
 
@@ -61,7 +57,18 @@ typedef struct {
 	double reach; /* the least part of a full ring that was kept, 0..1; 1 if none was full */
 } SnapshotResult;
 
-/* Does all of it, into DIRECTORY/.NAME.tmp, and renames to DIRECTORY/NAME when every byte is
- * written and synced. Returns 0, or -errno with *f set and nothing left behind. Blocks; call it
- * from a worker thread. */
+/* The rings as they were at the cut, in memory of their own. */
+typedef struct Snapshot Snapshot;
+
+/* The cut and the copy: touches no disk, since what takes time must not come between a crash and
+ * its cut. The job stays the caller's and lives as long as what is returned. 0, or -errno with *f
+ * set. */
+int snapshot_copy(Snapshot **ret, const SnapshotJob *job, Failure *f);
+Snapshot *snapshot_free(Snapshot *s);
+DEFINE_CLEANUP(Snapshot *, snapshot_free)
+/* Judges and writes it, once, into DIRECTORY/.NAME.tmp, and renames to DIRECTORY/NAME when every
+ * byte is written and synced. Returns 0, or -errno with *f set and nothing left behind. Blocks for
+ * as long as the disk does. */
+int snapshot_write(Snapshot *s, SnapshotResult *ret, Failure *f);
+/* Both. */
 int snapshot_run(const SnapshotJob *job, SnapshotResult *ret, Failure *f);

@@ -12,6 +12,7 @@ static const sd_bus_error_map error_map[] = {
 	SD_BUS_ERROR_MAP(ERROR_NO_SPACE, ENOSPC),
 	SD_BUS_ERROR_MAP(ERROR_LIMIT_EXCEEDED, EDQUOT),
 	SD_BUS_ERROR_MAP(ERROR_BUSY, EBUSY),
+	SD_BUS_ERROR_MAP(ERROR_NOTHING, ENODATA),
 	SD_BUS_ERROR_MAP(ERROR_IO, EIO),
 	SD_BUS_ERROR_MAP_END,
 };
@@ -49,6 +50,8 @@ const char *error_name(FailureKind kind)
 		return ERROR_LIMIT_EXCEEDED;
 	case FAILURE_BUSY:
 		return ERROR_BUSY;
+	case FAILURE_NOTHING:
+		return ERROR_NOTHING;
 	case FAILURE_IO:
 		return ERROR_IO;
 	}

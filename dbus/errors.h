@@ -17,6 +17,7 @@
 #define ERROR_NO_SPACE	      "org.tracer.Tracer1.Error.NoSpace"
 #define ERROR_LIMIT_EXCEEDED  "org.tracer.Tracer1.Error.LimitExceeded"
 #define ERROR_BUSY	      "org.tracer.Tracer1.Error.Busy"
+#define ERROR_NOTHING	      "org.tracer.Tracer1.Error.NothingRecorded"
 #define ERROR_IO	      "org.tracer.Tracer1.Error.IO"
 
 /* Registers the map from these names to errno with sd-bus; once per process, again is harmless. */

@@ -3,6 +3,8 @@
  * callback; meanwhile everybody else is served. One call may be about several sessions (SnapshotAll). */
 #include "dbus/snapshot-call.h"
 
+#include <stdio.h>
+
 #include "dbus/announce.h"
 #include "dbus/errors.h"
 #include "dbus/text.h"
@@ -12,6 +14,8 @@
 typedef struct {
 	SnapshotCall *call;
 	char *session, *path; /* path NULL: not there yet, or failed */
+	char *why;	      /* it failed; without memory for the reason NULL */
+	bool nothing;	      /* it failed, since there is nothing to save */
 } Part;
 
 struct SnapshotCall {
@@ -21,7 +25,7 @@ struct SnapshotCall {
 	bool all;		 /* reply a(ss) */
 	Part *parts;
 	size_t n_parts, n_open;
-	Failure failure; /* the first */
+	Failure failure; /* the first, of those that have something to save if there are any */
 };
 
 static SnapshotCall *snapshot_call_free(SnapshotCall *c)
@@ -38,6 +42,7 @@ static SnapshotCall *snapshot_call_free(SnapshotCall *c)
 	for (size_t i = 0; i < c->n_parts; i++) {
 		free(c->parts[i].session);
 		free(c->parts[i].path);
+		free(c->parts[i].why);
 	}
 	free(c->parts);
 	sd_bus_message_unref(c->message);
@@ -80,9 +85,15 @@ static int reply_all(SnapshotCall *c)
 
 	if (r >= 0)
 		r = sd_bus_message_open_container(reply, 'a', "(ss)");
-	for (size_t i = 0; r >= 0 && i < c->n_parts; i++)
-		r = sd_bus_message_append(reply, "(ss)", c->parts[i].session,
-					  c->parts[i].path ? c->parts[i].path : "");
+	for (size_t i = 0; r >= 0 && i < c->n_parts; i++) {
+		const Part *p = &c->parts[i];
+		const char *text = p->path ? p->path :
+				   p->why  ? p->why :
+					     "error: out of memory";
+
+		if (!p->nothing)
+			r = sd_bus_message_append(reply, "(ss)", p->session, text);
+	}
 	if (r >= 0)
 		r = sd_bus_message_close_container(reply);
 	return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
@@ -114,8 +125,13 @@ static int snapshot_call_finish(SnapshotCall *call)
 
 static void part_failed(Part *p, const Failure *f)
 {
-	if (p->call->failure.kind == FAILURE_NONE)
-		p->call->failure = *f;
+	Failure *first = &p->call->failure;
+
+	if (first->kind == FAILURE_NONE || (first->kind == FAILURE_NOTHING && f->kind != FAILURE_NOTHING))
+		*first = *f;
+	p->nothing = f->kind == FAILURE_NOTHING;
+	if (asprintf(&p->why, "error: %s", f->text) < 0)
+		p->why = NULL;
 }
 
 static void on_done(void *userdata, const char *path, const Failure *failure)

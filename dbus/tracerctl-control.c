@@ -2,6 +2,7 @@
 /* Changing something: create, start, stop, clear, remove, set-events, snapshot, reload. */
 #include "dbus/tracerctl.h"
 
+#include "dbus/errors.h"
 #include "dbus/json.h"
 
 /* One method call without a result. */
@@ -183,7 +184,8 @@ static const char *reason_of(const Options *o)
 	return o->reason ? o->reason : "tracerctl snapshot";
 }
 
-static int snapshot_one(Output *out, sd_bus *bus, const char *name)
+/* ret_nothing (may be NULL): there is nothing to save, and that was not said. */
+static int snapshot_one(Output *out, sd_bus *bus, const char *name, bool *ret_nothing)
 {
 	_cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
 	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
@@ -198,6 +200,11 @@ static int snapshot_one(Output *out, sd_bus *bus, const char *name)
 		r = client_call(out->o, bus, call, true, &error, &reply);
 	if (r >= 0)
 		r = sd_bus_message_read(reply, "s", &path);
+	if (ret_nothing) {
+		*ret_nothing = r < 0 && sd_bus_error_has_name(&error, ERROR_NOTHING);
+		if (*ret_nothing)
+			return STATUS_OK;
+	}
 	if (r < 0)
 		return client_failed(out->o, &error, r);
 	snapshot_print(out, name, path);
@@ -220,11 +227,11 @@ static int snapshot_all(Output *out, sd_bus *bus)
 	if (r >= 0)
 		r = sd_bus_message_enter_container(reply, 'a', "(ss)");
 	while (r >= 0 && (r = sd_bus_message_read(reply, "(ss)", &session, &path)) > 0) {
-		if (*path)
+		if (*path == '/')
 			snapshot_print(out, session, path);
 		else
-			status = failed(STATUS_FAILED,
-					"No snapshot of '%s' could be taken: see journalctl -u tracer", session);
+			status = failed(STATUS_FAILED, "%s",
+					strncmp(path, "error: ", 7) == 0 ? path + 7 : path);
 	}
 	return r < 0 ? client_failed(out->o, &error, r) : status;
 }
@@ -234,15 +241,24 @@ static int snapshot_running(Output *out, sd_bus *bus)
 	_cleanup_(session_rows_clear) SessionRows rows = { NULL, 0 };
 	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
 	int r = session_rows_read(bus, &rows, &error), status = STATUS_OK;
+	size_t n = 0, n_empty = 0;
 
 	if (r < 0)
 		return client_failed(out->o, &error, r);
 	for (size_t i = 0; i < rows.n; i++) {
 		if (!rows.v[i].name || !rows.v[i].state || strcmp(rows.v[i].state, "running") != 0)
 			continue;
-		r = snapshot_one(out, bus, rows.v[i].name);
+		bool nothing;
+
+		r = snapshot_one(out, bus, rows.v[i].name, &nothing);
 		status = r != STATUS_OK ? r : status;
+		n++;
+		n_empty += nothing;
 	}
+	/* like SnapshotAll: idle sessions are no failure beside others */
+	if (n && n == n_empty)
+		return failed(STATUS_FAILED, "No session that runs has recorded anything, so there is nothing to "
+					     "save; see tracerctl producers");
 	return status;
 }
 
@@ -265,7 +281,7 @@ int verb_snapshot(const Options *o, int argc, char **argv)
 	else if (o->all)
 		status = snapshot_all(&out, bus);
 	for (int i = 0; i < argc; i++) {
-		int r = snapshot_one(&out, bus, argv[i]);
+		int r = snapshot_one(&out, bus, argv[i], NULL);
 
 		status = r != STATUS_OK ? r : status;
 	}

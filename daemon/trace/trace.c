@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Files of one trace. Packets are appended with one gathering write each; short writes and EINTR
- * are gone on with, and any other error ends the trace: the caller removes all of it. */
+ * are gone on with, and any other error ends the trace: the caller removes all of it.
+ *
+ * Syncing is most of the time that a snapshot takes. The disk is told to begin as bytes come, and
+ * waited for at the end, once all files are written: then the first fsync commits the file system's
+ * journal for all of them, and the rest find nothing to do. */
 #include "daemon/trace/trace.h"
 
 #include <fcntl.h>
@@ -12,8 +16,13 @@
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"
 
+#define EARLY_BYTES (4u << 20) /* written before the disk is told to begin with them */
+#define UNSYNCED_MAX 128       /* descriptors kept for the end */
+
 struct Trace {
 	int dir_fd, index_fd; /* owned */
+	int unsynced[UNSYNCED_MAX]; /* owned: files that are written, and not waited for yet */
+	u32 n_unsynced;
 	u8 uuid[16];
 	u64 bytes;
 
@@ -21,6 +30,7 @@ struct Trace {
 	int fd;
 	char *name; /* owned */
 	u64 offset;
+	u64 begun; /* up to here the disk was told to begin */
 	u8 *index; /* owned: header and entries so far */
 	size_t index_size, index_allocated;
 };
@@ -71,7 +81,36 @@ static int make_file(int at, const char *name, int *ret_fd)
 	return 0;
 }
 
-static int write_file(int at, const char *name, const void *p, size_t size)
+/* A file system that cannot begin early is waited for longer, no more. */
+static void sync_begin(int fd, u64 from, u64 size)
+{
+	(void)sync_file_range(fd, (off_t)from, (off_t)size, SYNC_FILE_RANGE_WRITE);
+}
+
+static int sync_all(Trace *t)
+{
+	int r = 0;
+
+	for (; t->n_unsynced > 0; t->n_unsynced--) {
+		int fd = t->unsynced[t->n_unsynced - 1];
+
+		if (fsync(fd) < 0 && r == 0)
+			r = -errno;
+		close_fd(fd);
+	}
+	return r;
+}
+
+/* Takes the descriptor of a file that is complete. */
+static int sync_later(Trace *t, int fd)
+{
+	int r = t->n_unsynced == UNSYNCED_MAX ? sync_all(t) : 0;
+
+	t->unsynced[t->n_unsynced++] = fd;
+	return r;
+}
+
+static int write_file(Trace *t, int at, const char *name, const void *p, size_t size)
 {
 	_cleanup_close_ int fd = -1;
 	struct iovec v = {(void *)p, size};
@@ -79,9 +118,10 @@ static int write_file(int at, const char *name, const void *p, size_t size)
 
 	if (r == 0)
 		r = write_all(fd, &v, 1);
-	if (r == 0 && fsync(fd) < 0)
-		r = -errno;
-	return r;
+	if (r < 0)
+		return r;
+	sync_begin(fd, 0, size);
+	return sync_later(t, steal_fd(fd));
 }
 
 void trace_name(char *ret, size_t size, const char *label)
@@ -129,6 +169,8 @@ Trace *trace_free(Trace *t)
 {
 	if (!t)
 		return NULL;
+	for (u32 i = 0; i < t->n_unsynced; i++)
+		close_fd(t->unsynced[i]);
 	close_fd(t->fd);
 	close_fd(t->index_fd);
 	close_fd(t->dir_fd);
@@ -146,7 +188,7 @@ int trace_stream_begin(Trace *t, const char *name, u64 size)
 		t->name = NULL;
 		return -ENOMEM;
 	}
-	t->offset = 0;
+	t->offset = t->begun = 0;
 	t->index_size = INDEX_HEADER;
 	t->index_allocated = INDEX_HEADER + 16 * INDEX_ENTRY;
 	t->index = malloc(t->index_allocated);
@@ -199,6 +241,10 @@ int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, s
 	index_encode_entry(t->index + t->index_size, t->offset, &full);
 	t->index_size += INDEX_ENTRY;
 	t->offset += full.packet_size;
+	if (t->offset - t->begun >= EARLY_BYTES) {
+		sync_begin(t->fd, t->begun, t->offset - t->begun);
+		t->begun = t->offset;
+	}
 	return 0;
 }
 
@@ -208,11 +254,12 @@ int trace_stream_end(Trace *t)
 
 	/* `size` of the beginning may have been an estimate: a zero tail would spoil the whole
 	 * trace */
-	if (ftruncate(t->fd, (off_t)t->offset) < 0 || fsync(t->fd) < 0)
+	if (ftruncate(t->fd, (off_t)t->offset) < 0)
 		return -errno;
-	t->fd = close_fd(t->fd);
-
-	r = write_file(t->index_fd, t->name, t->index, t->index_size);
+	sync_begin(t->fd, t->begun, t->offset - t->begun);
+	r = sync_later(t, steal_fd(t->fd));
+	if (r == 0)
+		r = write_file(t, t->index_fd, t->name, t->index, t->index_size);
 	t->bytes += t->offset + t->index_size;
 	free(t->index);
 	free(t->name);
@@ -223,8 +270,10 @@ int trace_stream_end(Trace *t)
 
 int trace_finish(Trace *t, const char *metadata, size_t size)
 {
-	int r = write_file(t->dir_fd, "metadata", metadata, size);
+	int r = write_file(t, t->dir_fd, "metadata", metadata, size);
 
+	if (r == 0)
+		r = sync_all(t);
 	if (r < 0)
 		return r;
 	t->bytes += size;

@@ -51,10 +51,10 @@ int trace_stream_begin(Trace *t, const char *name, u64 size);
  * the sizes are computed. `size` ends at the last byte of the last record, without its padding:
  * readers take padding for one more event. */
 int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, size_t size);
-/* Cuts the file to size, writes its index, syncs both. */
+/* Cuts the file to size and writes its index; both are on their way to the disk. */
 int trace_stream_end(Trace *t);
-/* Writes the metadata (text of metadata_write(), with trace_uuid()) and syncs files and
- * directories. */
+/* Writes the metadata (text of metadata_write(), with trace_uuid()) and waits until all files and
+ * directories are on disk. */
 int trace_finish(Trace *t, const char *metadata, size_t size);
 
 const u8 *trace_uuid(const Trace *t);

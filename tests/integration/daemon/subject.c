@@ -3,6 +3,7 @@
 #include "lib/tracer.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -30,6 +31,24 @@ static void *recorder(void *unused)
 	return NULL;
 }
 
+/* Records on every CPU in turn, so that every ring that anybody wrote comes round. */
+static void lap(unsigned long n)
+{
+	cpu_set_t all, one;
+
+	(void)sched_getaffinity(0, sizeof(all), &all);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		(void)sched_setaffinity(0, sizeof(one), &one);
+		for (unsigned long i = 0; i < n; i++)
+			trace_shop_order(number++, "lap");
+	}
+	(void)sched_setaffinity(0, sizeof(all), &all);
+}
+
 int main(int argc, char **argv)
 {
 	char line[512], *argument;
@@ -49,6 +68,9 @@ int main(int argc, char **argv)
 		} else if (strncmp(line, "extra", 5) == 0) {
 			for (long i = atol(argument); i > 0; i--)
 				trace_shop_extra(number++);
+			(void)printf("recorded %lu\n", number);
+		} else if (strncmp(line, "lap", 3) == 0) {
+			lap(strtoul(argument, NULL, 10));
 			(void)printf("recorded %lu\n", number);
 		} else if (strncmp(line, "enabled", 7) == 0) {
 			(void)printf("enabled %d %d %d\n", trace_enabled_shop_order(),

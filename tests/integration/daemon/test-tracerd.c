@@ -254,6 +254,93 @@ static void test_killed(Fixture *x, gconstpointer unused)
 	program_end(x);
 }
 
+static bool has_partial(const char *directory)
+{
+	GDir *d = g_dir_open(directory, 0, NULL);
+	const char *name;
+	bool has = false;
+
+	g_assert_nonnull(d);
+	while ((name = g_dir_read_name(d)))
+		has |= name[0] == '.';
+	g_dir_close(d);
+	return has;
+}
+
+/* Waits for an entry that begins with '.' to be made (IN_CREATE) or removed (IN_DELETE). */
+static void partial_await(int watch)
+{
+	char buffer[4096] __attribute__((aligned(8)));
+	const struct inotify_event *e = (const void *)buffer;
+
+	do {
+		await(watch);
+		g_assert_cmpint(read(watch, buffer, sizeof(*e) + NAME_MAX + 1), >, 0);
+	} while (e->name[0] != '.');
+}
+
+/* Half a snapshot that a killed daemon left is gone with the next start, nobody asking for another: also of a session that is
+ * no longer there. What is not of that form stays. */
+static void test_leftovers(Fixture *x, gconstpointer unused)
+{
+	static const char name[] = ".20261129T160102.123456Z-manual.tmp";
+	char *gone = g_build_filename(x->state, "snapshots", "gone", NULL);
+	char *half = g_build_filename(gone, name, "user-0", NULL);
+	char *other = g_build_filename(gone, ".other", NULL);
+	int watch = inotify_init1(IN_CLOEXEC), made = inotify_init1(IN_CLOEXEC);
+	u32 n_left = 0;
+
+	g_assert_cmpint(g_mkdir_with_parents(half, 0755), ==, 0);
+	g_assert_cmpint(g_mkdir_with_parents(other, 0755), ==, 0);
+	g_assert_cmpint(inotify_add_watch(watch, gone, IN_DELETE), >=, 0);
+	daemon_start(x);
+	partial_await(watch);
+	g_free(half);
+	half = g_build_filename(gone, name, NULL);
+	g_assert_false(g_file_test(half, G_FILE_TEST_EXISTS));
+	g_assert_true(g_file_test(other, G_FILE_TEST_EXISTS));
+
+	/* killed as soon as it began to write */
+	g_assert_cmpint(inotify_add_watch(made, x->snapshots, IN_CREATE), >=, 0);
+	g_assert_cmpint(inotify_add_watch(watch, x->snapshots, IN_DELETE), >=, 0);
+	for (int i = 0; i < 10; i++) {
+		program_start(x);
+		program_ask(x, "record 5000", "recorded 5000");
+		(void)fprintf(x->to, "signal 11\n");
+		(void)fflush(x->to);
+		partial_await(made);
+		(void)daemon_stop(x, SIGKILL);
+		program_end(x);
+		n_left += has_partial(x->snapshots);
+		if (has_partial(x->snapshots)) {
+			daemon_start(x);
+			partial_await(watch);
+		} else {
+			daemon_start(x);
+		}
+		g_assert_false(has_partial(x->snapshots));
+	}
+	g_test_message("%u of 10 were caught half way", n_left);
+	/* whatever there is under a snapshot's name is whole */
+	{
+		GDir *d = g_dir_open(x->snapshots, 0, NULL);
+		const char *entry;
+
+		while ((entry = g_dir_read_name(d))) {
+			char *path = g_build_filename(x->snapshots, entry, NULL);
+
+			g_assert_cmpuint(trace_records(path, NULL), ==, 5000);
+			g_free(path);
+		}
+		g_dir_close(d);
+	}
+	(void)close(watch);
+	(void)close(made);
+	g_free(gone);
+	g_free(half);
+	g_free(other);
+}
+
 static void test_hup(Fixture *x, gconstpointer unused)
 {
 	daemon_start(x);
@@ -350,6 +437,7 @@ int main(int argc, char **argv)
 #define ADD(name, fn) g_test_add("/tracerd/" name, Fixture, NULL, fixture_up, fn, fixture_down)
 	ADD("crash", test_crash);
 	ADD("killed", test_killed);
+	ADD("leftovers", test_leftovers);
 	ADD("hup", test_hup);
 	ADD("arguments", test_arguments);
 	ADD("early-program", test_early_program);

@@ -152,13 +152,39 @@ static void session_life(Desk *d, const void *unused)
 
 static void several(Desk *d, const void *unused)
 {
+	static const char *const all[] = { "snapshot --all", "snapshot --all --duration=1s" };
+	char *expected;
+	Ran r;
+
 	fake_session_add(d->b->manager, "a");
 	fake_session_add(d->b->manager, "b");
 	/* the others are done even if one fails */
 	fails(d, "start a x b", 1, "no session 'x'");
 	json(d, "list", "[s['state'] for s in j] == ['running', 'running']");
 	fails(d, "clear x y", 1, "no session 'y'");
-	fine(d, "stop a b", "");
+
+	/* one of all that cannot be saved is said, beside what can; one that is empty is not, unless it is all there is */
+	fake_fail_next(d->b->manager, FAILURE_BUSY, "session 'a': not now", -EBUSY);
+	r = ctl(d, "snapshot --all");
+	g_assert_cmpint(r.status, ==, 1);
+	g_assert_cmpstr(r.out, ==, "/var/lib/tracer/snapshots/b/1-manual\n");
+	g_assert_nonnull(strstr(r.err, "session 'a': not now"));
+	g_assert_null(strstr(r.err, "error:"));
+	ran_clear(&r);
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		fake_fail_next(d->b->manager, FAILURE_NOTHING, "record first", -ENODATA);
+		expected = g_strdup_printf("/var/lib/tracer/snapshots/b/%zu-manual\n", i + 2);
+		fine(d, all[i], expected);
+		g_free(expected);
+	}
+	fine(d, "stop b", "");
+	for (size_t i = 0; i < G_N_ELEMENTS(all); i++) {
+		fake_fail_next(d->b->manager, FAILURE_NOTHING, "record first: nothing", -ENODATA);
+		fails(d, all[i], 1, "nothing");
+	}
+	fake_fail_next(d->b->manager, FAILURE_NOTHING, "record first", -ENODATA);
+	fails(d, "snapshot a", 1, "record first");
+	fine(d, "stop a", "");
 	fine(d, "remove a b", "");
 }
 

@@ -167,7 +167,7 @@ static void test_failure(void)
 			g_assert_cmpint(seen[i], !=, r);
 		seen[k] = r;
 	}
-	g_assert_cmpstr(f.text, ==, "it is 12");
+	g_assert_cmpstr(f.text, ==, "it is 13");
 	g_assert_cmpint(failure_set(NULL, FAILURE_IO, "nobody asks"), ==, -EIO);
 	(void)failure_set(&f, FAILURE_IO, "%s", longer);
 	g_assert_cmpuint(strlen(f.text), ==, sizeof(f.text) - 1);

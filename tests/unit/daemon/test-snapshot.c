@@ -675,6 +675,40 @@ static void test_no_space(void)
 	maker_clear(&m);
 }
 
+static guint n_descriptors(void)
+{
+	g_autoptr(GDir) d = g_dir_open("/proc/self/fd", 0, NULL);
+	guint n = 0;
+
+	while (g_dir_read_name(d))
+		n++;
+	return n;
+}
+
+/* More files than are kept open for the end: all are there, and closed. */
+static void test_many_rings(void)
+{
+	guint before = n_descriptors();
+	Maker m;
+	MakerJob j;
+	Babeltrace b;
+	Checked c;
+	u64 now;
+
+	maker_init(&m, 64, ABI_POLICY_OVERWRITE, CONTEXTS);
+	now = maker_now(&m);
+	for (u32 i = 0; i < 66; i++)
+		record_number(&m, i, i, now - 1000 + i);
+	maker_job_init(&j, &m, 1, classes, N_CLASSES);
+	judge(&j, &m, 1, &b, &c);
+	g_assert_cmpuint(b.n, ==, 66);
+	g_assert_cmpuint(c.n_streams, ==, 66);
+	babeltrace_clear(&b);
+	maker_job_clear(&j);
+	maker_clear(&m);
+	g_assert_cmpuint(n_descriptors(), ==, before);
+}
+
 static void test_in_the_way(void)
 {
 	Maker m;
@@ -815,6 +849,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/snapshot/broken-sub-buffers", test_broken_subs);
 	g_test_add_func("/snapshot/absurd-lines", test_absurd_lines);
 	g_test_add_func("/snapshot/no-space", test_no_space);
+	g_test_add_func("/snapshot/many-rings", test_many_rings);
 	g_test_add_func("/snapshot/in-the-way", test_in_the_way);
 	g_test_add_func("/snapshot/hostile", test_hostile);
 	return g_test_run();

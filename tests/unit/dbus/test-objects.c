@@ -253,6 +253,7 @@ static void failures(Fixture *f, const void *unused)
 		{ FAILURE_NO_SPACE, ERROR_NO_SPACE },
 		{ FAILURE_LIMIT, ERROR_LIMIT_EXCEEDED },
 		{ FAILURE_BUSY, ERROR_BUSY },
+		{ FAILURE_NOTHING, ERROR_NOTHING },
 		{ FAILURE_IO, ERROR_IO },
 	};
 
@@ -455,13 +456,25 @@ static void snapshot_all(Fixture *f, const void *unused)
 	g_assert_cmpint(sd_bus_message_enter_container(reply, 'a', "(ss)"), >, 0);
 	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), >, 0);
 	g_assert_cmpstr(session, ==, "a");
-	g_assert_cmpstr(path, ==, "");
+	g_assert_cmpstr(path, ==, "error: not now");
 	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), >, 0);
 	g_assert_cmpstr(session, ==, "b");
 	g_assert_cmpstr(path, ==, "/var/lib/tracer/snapshots/b/1-manual");
 	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), ==, 0);
 	sd_bus_message_unref(reply);
+
+	/* one that has nothing to save is no failure, as long as another has */
+	fake_fail_next(f->p->manager, FAILURE_NOTHING, "empty", -ENODATA);
+	reply = peer_call(f->p, MANAGER, "SnapshotAll", "s", "x");
+	g_assert_cmpint(sd_bus_message_enter_container(reply, 'a', "(ss)"), >, 0);
+	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), >, 0);
+	g_assert_cmpstr(session, ==, "b");
+	g_assert_cmpint(path[0], ==, '/');
+	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), ==, 0);
+	sd_bus_message_unref(reply);
 	call(f->p, MANAGER, "StopSession", "b");
+	fake_fail_next(f->p->manager, FAILURE_NOTHING, "empty", -ENODATA);
+	peer_call_fails(f->p, MANAGER, "SnapshotAll", ERROR_NOTHING, "empty", "s", "x");
 	fake_fail_next(f->p->manager, FAILURE_BUSY, "not now", -EBUSY);
 	peer_call_fails(f->p, MANAGER, "SnapshotAll", ERROR_BUSY, "not now", "s", "x");
 }
