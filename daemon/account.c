@@ -8,6 +8,8 @@
 
 #define ACCOUNT_BUCKETS	 256
 #define ACCOUNT_LOG_GAP	 (10 * NSEC_PER_SEC)
+#define ACCOUNT_BURST	 (50 * NSEC_PER_MSEC)
+#define ACCOUNT_SHARE	 10 /* one part in this many of the loop's time */
 /* Users remembered only because of their log lines: a machine that hands out uids for fun must not grow us. */
 #define ACCOUNT_MAX_IDLE 4096
 
@@ -17,6 +19,7 @@ struct User {
 	uid_t uid;
 	u64 held[CHARGE_KINDS];
 	u64 log_until, swallowed;
+	u64 debt, debt_at; /* of the loop's time, as of then */
 };
 
 struct Account {
@@ -197,13 +200,39 @@ bool account_may_log(Account *a, uid_t uid, u64 now_ns, u64 *ret_swallowed)
 	return true;
 }
 
+static u64 user_debt(const User *u, u64 now_ns)
+{
+	u64 paid = now_ns > u->debt_at ? (now_ns - u->debt_at) / ACCOUNT_SHARE : 0;
+
+	return u->debt - MIN(paid, u->debt);
+}
+
+void account_spend(Account *a, uid_t uid, u64 now_ns, u64 spent_ns)
+{
+	User *u = account_find(a, uid);
+
+	/* unknown: it holds nothing any more, so nothing of it stands in anybody's way */
+	if (!u)
+		return;
+	/* bounded, so that a user is not out for minutes after one bad moment */
+	u->debt = MIN(user_debt(u, now_ns) + MIN(spent_ns, NSEC_PER_SEC), 2 * ACCOUNT_BURST);
+	u->debt_at = now_ns;
+}
+
+bool account_overdrawn(const Account *a, uid_t uid, u64 now_ns)
+{
+	const User *u = account_find(a, uid);
+
+	return u && user_debt(u, now_ns) > ACCOUNT_BURST;
+}
+
 void account_sweep(Account *a, u64 now_ns)
 {
 	for (size_t i = 0; i < ACCOUNT_BUCKETS; i++) {
 		for (User **p = &a->users[i]; *p;) {
 			User *u = *p;
 
-			if (user_idle(u) && u->log_until <= now_ns) {
+			if (user_idle(u) && u->log_until <= now_ns && user_debt(u, now_ns) == 0) {
 				*p = u->next;
 				free(u);
 				a->n_users--;

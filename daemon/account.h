@@ -42,6 +42,10 @@ u64 account_of(const Account *a, uid_t uid, Charge kind);
 /* True if something about this user may be logged now (one line in ten seconds); then *ret_swallowed says how many were
  * not since the last. */
 bool account_may_log(Account *a, uid_t uid, u64 now_ns, u64 *ret_swallowed);
+/* The loop's time that a user's programs took. A tenth of it is anybody's, and a burst beyond; who took more stands behind
+ * the others until that is made good, so that nobody's floods or huge requests cost another user its answer. */
+void account_spend(Account *a, uid_t uid, u64 now_ns, u64 spent_ns);
+bool account_overdrawn(const Account *a, uid_t uid, u64 now_ns);
 /* Forgets users that hold nothing and were silent for a while; from a timer. */
 void account_sweep(Account *a, u64 now_ns);
 u32 account_n_users(const Account *a);

@@ -24,6 +24,7 @@ static int help(void)
 		     "                           $XDG_RUNTIME_DIR and $XDG_STATE_HOME\n"
 		     "  --config FILE            read this file only\n"
 		     "  --check-config [FILE]    check the configuration, then exit (78: not good)\n"
+		     "  --help-config            every key of the configuration, with its default\n"
 		     "  --runtime-directory DIR  for the control page and the socket\n"
 		     "                           (/run/tracer)\n"
 		     "  --state-directory DIR    for snapshots (/var/lib/tracer)\n"
@@ -112,11 +113,12 @@ static void arguments_config(Arguments *a)
 
 int arguments_parse(Arguments *a, int argc, char **argv)
 {
-	enum { USER = 256, CONFIG, CHECK, RUNTIME, STATE, ADDRESS, NO_BUS, VERSION };
+	enum { USER = 256, CONFIG, CHECK, HELP_CONFIG, RUNTIME, STATE, ADDRESS, NO_BUS, VERSION };
 	static const struct option options[] = {
 		{ "user", no_argument, NULL, USER },
 		{ "config", required_argument, NULL, CONFIG },
 		{ "check-config", no_argument, NULL, CHECK },
+		{ "help-config", no_argument, NULL, HELP_CONFIG },
 		{ "runtime-directory", required_argument, NULL, RUNTIME },
 		{ "state-directory", required_argument, NULL, STATE },
 		{ "address", required_argument, NULL, ADDRESS },
@@ -139,6 +141,9 @@ int arguments_parse(Arguments *a, int argc, char **argv)
 		case CHECK:
 			a->check = true;
 			break;
+		case HELP_CONFIG:
+			a->help_config = true;
+			break;
 		case RUNTIME:
 			free(a->runtime_directory);
 			a->runtime_directory = strdup(optarg);
@@ -158,7 +163,8 @@ int arguments_parse(Arguments *a, int argc, char **argv)
 			return 1;
 		case 'h':
 			return 1 + help();
-		default:
+		default: /* said by getopt_long() */
+			(void)fprintf(stderr, "tracerd: see --help\n");
 			return 1 + EX_USAGE;
 		}
 	}

@@ -5,7 +5,7 @@
 #include "lib/base.h"
 
 typedef struct {
-	bool user, bus, check;
+	bool user, bus, check, help_config;
 	const char *config_file, *check_file, *address;
 	char *runtime_directory, *state_directory; /* owned */
 	const char *config_directories[8];	   /* NULL-terminated */

@@ -131,6 +131,25 @@ static int attachment_fill(Session *s, Attachment *a, u16 *ids, Failure *f)
 	return 0;
 }
 
+static bool session_wants(const Session *s, Class *class)
+{
+	u32 generation = board_generation(s->ground->board);
+	u64 bit = 1ull << s->slot;
+
+	if (class->judged_at != generation) {
+		class->judged = class->wanted = 0;
+		class->judged_at = generation;
+	}
+	if (!(class->judged & bit)) {
+		const struct event_class *c = class->class;
+
+		class->judged |= bit;
+		if (scope_wants_event(&s->scope, c->provider, c->name, c->level))
+			class->wanted |= bit;
+	}
+	return class->wanted & bit;
+}
+
 int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure *f)
 {
 	bool wanted = false;
@@ -146,9 +165,7 @@ int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure 
 	if (s->running &&
 	    scope_wants_program(&s->scope, p->peer.uid, p->peer.command, p->peer.unit)) {
 		for (u32 i = 0; i < p->n_classes; i++) {
-			const struct event_class *c = p->classes[i]->class;
-
-			ids[i] = scope_wants_event(&s->scope, c->provider, c->name, c->level);
+			ids[i] = session_wants(s, p->classes[i]);
 			wanted |= ids[i];
 		}
 	}

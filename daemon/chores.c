@@ -6,11 +6,17 @@
 
 #include "systemd/journal.h"
 
+/* Tasks of other pid namespaces that one tick looks at: some 50 ms at most. */
+#define TICK_TASKS 4096
+
 static void manager_meet_cpu(Manager *m, u32 cpu)
 {
 	u32 ring = m->cpus->n_rings;
 	bool complete = true;
 
+	/* more than the kernel called possible: no region has an address for it */
+	if (ring >= m->cpus->n_possible)
+		return;
 	for (Session *s = m->sessions; s; s = s->next)
 		complete &= session_add_ring(s, ring) == 0;
 	/* Its number is taken either way: rings made from now on have it, and those that could not get it
@@ -44,13 +50,14 @@ static void manager_check_clock(Manager *m)
 int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 {
 	Manager *m = userdata;
+	u32 budget = TICK_TASKS;
 	u32 cpus[16], n = cpus_appeared(m->cpus, cpus, ELEMENTSOF(cpus));
 
 	for (u32 i = 0; i < n; i++)
 		manager_meet_cpu(m, cpus[i]);
 	for (Session *s = m->sessions; s; s = s->next)
 		for (Owner *o = s->owners; o; o = o->next)
-			locks_check(o, &m->roster);
+			locks_check(o, &m->roster, &budget);
 	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
 		next = roster_next(&m->roster, p);
 		(void)producer_check(p);

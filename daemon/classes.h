@@ -16,6 +16,10 @@ typedef struct {
 	uid_t uid;
 	u32 n_refs;
 	u32 n_producers; /* those of n_refs that are living programs */
+	/* Which sessions want it, a bit per slot: as asked at that generation of the control page, which every change
+	 * of a session raises. A server with hundreds of workers asks for the same classes hundreds of times. */
+	u64 judged, wanted;
+	u32 judged_at;
 	Classes *pool;
 } Class;
 

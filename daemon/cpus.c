@@ -3,6 +3,7 @@
 #include "daemon/cpus.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 
 int cpus_parse(const char *list, u64 ret[ABI_MAX_CPUS / 64])
 {
@@ -29,12 +30,16 @@ int cpus_parse(const char *list, u64 ret[ABI_MAX_CPUS / 64])
 	return 0;
 }
 
-static int cpus_read(const char *path, u64 ret[ABI_MAX_CPUS / 64])
+const char *cpus_directory = "/sys/devices/system/cpu";
+
+static int cpus_read(const char *name, u64 ret[ABI_MAX_CPUS / 64])
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char text[4096];
+	_cleanup_close_ int fd = -1;
+	char path[256], text[4096];
 	ssize_t n;
 
+	(void)snprintf(path, sizeof(path), "%s/%s", cpus_directory, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	n = read(fd, text, sizeof(text) - 1);
@@ -46,7 +51,7 @@ static int cpus_read(const char *path, u64 ret[ABI_MAX_CPUS / 64])
 
 static int cpus_online(u64 ret[ABI_MAX_CPUS / 64])
 {
-	return cpus_read("/sys/devices/system/cpu/online", ret);
+	return cpus_read("online", ret);
 }
 
 int cpus_add(Cpus *c, u32 cpu)
@@ -65,7 +70,7 @@ int cpus_init(Cpus *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	memset(ret->ring_of, 0xff, sizeof(ret->ring_of));
-	if (cpus_read("/sys/devices/system/cpu/possible", set) == 0) {
+	if (cpus_read("possible", set) == 0) {
 		for (u32 i = 0; i < ELEMENTSOF(set); i++)
 			ret->n_possible += (u32)__builtin_popcountll(set[i]);
 	}

@@ -17,6 +17,9 @@ typedef struct {
  * out (they record into side rings). 0 or -EINVAL. */
 int cpus_parse(const char *list, u64 ret[ABI_MAX_CPUS / 64]);
 
+/* Where the kernel lists CPUs; tests put theirs here. */
+extern const char *cpus_directory;
+
 /* Reads possible and online CPUs of this machine and gives each online one a ring. 0 or -errno. */
 int cpus_init(Cpus *ret);
 /* CPUs that came online since: at most n of them into cpus[], without giving them a ring. */

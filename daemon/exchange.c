@@ -13,6 +13,8 @@
 
 /* Per turn of the loop, so that a flood on one connection delays nothing else for long. */
 #define TURN_MESSAGES 64
+/* Where exchanges of a user stand that took more than its share of the loop: behind everything else. */
+#define PRIORITY_OVERDRAWN (SD_EVENT_PRIORITY_NORMAL + 10)
 /* Bytes of all CLASSES of one exchange: 8192 classes of ordinary size. */
 #define EXCHANGE_MAX_BYTES (4u << 20)
 
@@ -43,6 +45,8 @@ struct Exchange {
 	u32 n_classes, bytes;
 	Reply *first, **last;
 	u32 events; /* what io listens for */
+	bool refused; /* what comes behind the refused message is read and forgotten: it was sent already */
+	bool behind; /* had to let others go first */
 };
 
 static u64 now_monotonic(void)
@@ -158,6 +162,7 @@ void exchange_refuse(Exchange *x, int error, const char *text)
 	size_t n = MIN(strlen(text), sizeof(r.text));
 
 	replies_free(x);
+	x->refused = true;
 	memset(&r, 0, sizeof(r));
 	r.m.header = wire_header(WIRE_REFUSED, (u32)(sizeof(r.m) + n));
 	r.m.error = (u32)error;
@@ -245,6 +250,8 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 
 	if (type < 0)
 		return type;
+	if (x->refused)
+		return 0;
 	if (x->state == EXCHANGE_HELLO && type == WIRE_HELLO)
 		return request_hello(x, message);
 	if (x->state == EXCHANGE_HELLO && type == WIRE_SNAPSHOT)
@@ -340,12 +347,14 @@ static int exchange_turn(Exchange *x)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	/* the last message of this turn may have been the one to answer, and no other will wake us */
+	return x->state == EXCHANGE_ANSWER && x->first ? exchange_send(x) : 0;
 }
 
 static void exchange_drop(Exchange *x, int error)
 {
-	bool answered = x->state == EXCHANGE_ANSWER;
+	/* one that stood behind others for too long is not to blame for it, and may ask again */
+	bool answered = x->state == EXCHANGE_ANSWER || (error == -ETIME && x->behind);
 	Exchanges *set = x->set;
 
 	if (error == -EBADMSG)
@@ -360,11 +369,27 @@ static void exchange_drop(Exchange *x, int error)
 		set->handler.late(set->userdata);
 }
 
+/* A user whose programs took more than their share of the loop waits until nobody else does. */
+static bool exchange_rank(Exchange *x)
+{
+	bool behind = account_overdrawn(x->set->ground->account, x->uid, now_monotonic());
+	int64_t priority = behind ? PRIORITY_OVERDRAWN : SD_EVENT_PRIORITY_NORMAL;
+
+	(void)sd_event_source_set_priority(x->io, priority);
+	x->behind |= behind;
+	return behind;
+}
+
 static int exchange_on_io(sd_event_source *s, int fd, u32 revents, void *userdata)
 {
 	Exchange *x = userdata;
+	u64 begin = now_monotonic(), end;
 	int r = exchange_turn(x);
 
+	end = now_monotonic();
+	account_spend(x->set->ground->account, x->uid, end, end - begin);
+	if (r == 0)
+		(void)exchange_rank(x);
 	if (r > 0)
 		(void)exchange_free(x);
 	else if (r < 0)
@@ -431,7 +456,8 @@ int exchange_accept(Exchanges *set, int fd)
 		return r;
 	}
 	/* the request is usually there already, and the program waits for us */
-	(void)exchange_on_io(x->io, x->fd, EPOLLIN, x);
+	if (!exchange_rank(x))
+		(void)exchange_on_io(x->io, x->fd, EPOLLIN, x);
 	return 0;
 }
 

@@ -24,11 +24,25 @@ static void manager_on_snapshot(void *userdata, Session *s, const char *session,
 		m->observer.snapshot_completed(m->userdata, session, reason, path);
 }
 
+/* Each takes a descriptor, and half of all stay for connections, rings and, above all, snapshots: a crowd of programs must
+ * not cost a crash its evidence. */
+static u64 producers_possible(u64 wanted)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0 || l.rlim_cur == RLIM_INFINITY || wanted <= l.rlim_cur / 2)
+		return wanted;
+	log_notice("daemon.max_producers = %llu, but with %llu descriptors (LimitNOFILE=) %llu can be had",
+		   (unsigned long long)wanted, (unsigned long long)l.rlim_cur,
+		   (unsigned long long)l.rlim_cur / 2);
+	return l.rlim_cur / 2;
+}
+
 int manager_apply_daemon(Manager *m, DaemonConfig *daemon)
 {
 	AccountLimits limits = {
 		.total = { [CHARGE_CONNECTIONS] = LISTENER_MAX_CONNECTIONS,
-			   [CHARGE_PRODUCERS] = daemon->max_producers,
+			   [CHARGE_PRODUCERS] = producers_possible(daemon->max_producers),
 			   [CHARGE_MEMORY] = daemon->max_memory },
 		.per_user = { [CHARGE_CONNECTIONS] = LISTENER_MAX_CONNECTIONS_PER_USER,
 			      [CHARGE_PRODUCERS] = daemon->max_producers_per_user,

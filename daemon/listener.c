@@ -8,19 +8,32 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 
 #include "systemd/journal.h"
 
 /* Per turn of the loop, so that a flood of connections delays nothing else for long. */
 #define TURN_ACCEPTS 64
+#define TURN_NS	     (5 * NSEC_PER_MSEC)
 /* How long not to accept when there is no descriptor left for it; the socket stays readable meanwhile. */
 #define PAUSE_USEC (100 * 1000)
+
+#define SAY_GAP (10 * NSEC_PER_SEC)
 
 struct Listener {
 	int fd;
 	sd_event_source *io, *pause;
+	u64 said; /* when the lack of descriptors was last said */
 	Exchanges exchanges;
 };
+
+static u64 now_monotonic(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
 
 static int listener_on_pause(sd_event_source *s, u64 usec, void *userdata)
 {
@@ -45,11 +58,26 @@ static void listener_pause(Listener *l)
 		(void)sd_event_source_set_enabled(l->io, SD_EVENT_OFF);
 }
 
+/* It may go on for hours, ten times a second. */
+static void listener_say(Listener *l, int error)
+{
+	u64 now = now_monotonic();
+
+	if (l->said && now - l->said < SAY_GAP)
+		return;
+	l->said = now;
+	log_warning("producer.sock: %s; accepting nobody for a moment%s", strerror(error),
+		    error == EMFILE ? " (LimitNOFILE= of tracer.service bounds the descriptors)" : "");
+}
+
 static int listener_on_io(sd_event_source *s, int fd, u32 revents, void *userdata)
 {
 	Listener *l = userdata;
 
-	for (int i = 0; i < TURN_ACCEPTS; i++) {
+	u64 begin = now_monotonic();
+
+	/* an accepted one is answered at once if it can be, and an answer may be long */
+	for (int i = 0; i < TURN_ACCEPTS && now_monotonic() - begin < TURN_NS; i++) {
 		int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (c >= 0) {
@@ -57,9 +85,9 @@ static int listener_on_io(sd_event_source *s, int fd, u32 revents, void *userdat
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-			log_warning("producer.sock: %s; accepting nobody for a moment",
-				    strerror(errno));
+			listener_say(l, errno);
 			listener_pause(l);
+			break;
 		}
 		if (errno != EINTR && errno != ECONNABORTED)
 			break;

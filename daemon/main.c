@@ -3,7 +3,6 @@
  * loop, and takes them apart in order. */
 #include <signal.h>
 #include <stdio.h>
-#include <sysexits.h>
 #include <systemd/sd-event.h>
 #include <time.h>
 
@@ -17,19 +16,7 @@
 
 static int check_config(const Arguments *a)
 {
-	const char *file = a->check_file ? a->check_file : a->config_file;
-	_cleanup_(config_freep) Config *config = NULL;
-	ConfigProblems problems = {};
-	int r = file ? config_read_file(file, &config, &problems) :
-		       config_read(a->config_directories, &config, &problems);
-
-	for (size_t i = 0; i < problems.n; i++) {
-		_cleanup_free_ char *text = config_problem_text(&problems.v[i]);
-
-		(void)fprintf(stderr, "%s\n", text ? text : problems.v[i].text);
-	}
-	config_problems_clear(&problems);
-	return r < 0 ? EX_CONFIG : EXIT_SUCCESS;
+	return config_check(a->config_directories, a->check_file ? a->check_file : a->config_file, stderr);
 }
 
 static int on_reload(sd_event_source *s, const struct signalfd_siginfo *si, void *userdata)
@@ -128,6 +115,8 @@ int main(int argc, char **argv)
 		return r - 1;
 	if (a.check)
 		return check_config(&a);
+	if (a.help_config)
+		return config_help(stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	r = arguments_default(&a);
 	if (r == 0)
 		r = serve(&a, &ready);

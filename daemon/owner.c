@@ -62,7 +62,8 @@ int owner_new(Owner **ret, Ground *ground, Session *session, const char *session
 		      .key = *key,
 		      .charged_uid = uid,
 		      .region = REGION_NULL,
-		      .idle_since = now_monotonic() };
+		      .idle_since = now_monotonic(),
+		      .created = now_monotonic() };
 	o->key.unit = NULL;
 	if (key->unit)
 		o->key.unit = strdup(key->unit);
@@ -276,31 +277,76 @@ static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 
 	return MIN(load_relaxed_u64(&sub->count), count);
 }
 
-void owner_count(const Owner *o, OwnerCounters *sum)
+static u64 add(u64 a, u64 b)
 {
-	const struct geometry *g = &o->region.geometry;
+	u64 sum;
 
-	for (u32 i = 0; i < owner_n_rings(o); i++) {
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+void counters_add(OwnerCounters *sum, const OwnerCounters *more)
+{
+	sum->recorded = add(sum->recorded, more->recorded);
+	sum->overwritten = add(sum->overwritten, more->overwritten);
+	sum->discarded = add(sum->discarded, more->discarded);
+	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
+		sum->lost[c] = add(sum->lost[c], more->lost[c]);
+	sum->fill = MAX(sum->fill, more->fill);
+}
+
+/* What one ring says; false if it cannot be. `limit`: the most that any of its counters can have come to. */
+static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCounters *ret)
+{
+	u64 offset, count;
+	double fill;
+
+	for (u32 c = 0; c < ABI_LOST_CAUSES; c++) {
+		u64 lost = reader_lost_by(r, c);
+
+		if (lost > limit)
+			return false;
+		ret->lost[c] = lost;
+		ret->discarded += lost;
+	}
+	if (reader_position(r, &offset, &count) < 0 || count > limit ||
+	    count > offset / ABI_RECORD_HEADER)
+		return false;
+	ret->recorded = count;
+	ret->overwritten = ring_overwritten(r, policy, offset, count);
+	if (policy == ABI_POLICY_DISCARD)
+		offset -= MIN(offset, load_relaxed_u64(&r->line->consumed));
+	fill = offset >= r->size ? 1 : (double)offset / (double)r->size;
+	ret->fill = fill;
+	return true;
+}
+
+bool owner_count(Owner *o, OwnerCounters *sum)
+{
+	/* no record takes less than a nanosecond; a second for clocks that disagree */
+	u64 limit = now_monotonic() - o->created + NSEC_PER_SEC;
+	OwnerCounters now = {};
+	bool was = o->liar;
+
+	for (u32 i = 0; i < owner_n_rings(o) && !o->liar; i++) {
+		OwnerCounters ring = {};
 		struct reader r;
-		u64 offset, count;
-		double fill;
 
 		if (!ring_allocated(o, i))
 			continue;
-		reader_init(&r, o->region.map, g, i);
-		for (u32 c = 0; c < ABI_LOST_CAUSES; c++) {
-			u64 lost = reader_lost_by(&r, c);
-
-			sum->lost[c] += lost;
-			sum->discarded += lost;
-		}
-		if (reader_position(&r, &offset, &count) < 0)
-			continue;
-		sum->recorded += count;
-		sum->overwritten += ring_overwritten(&r, g->policy, offset, count);
-		if (g->policy == ABI_POLICY_DISCARD)
-			offset -= MIN(offset, load_relaxed_u64(&r.line->consumed));
-		fill = offset >= r.size ? 1 : (double)offset / (double)r.size;
-		sum->fill = MAX(sum->fill, fill);
+		reader_init(&r, o->region.map, &o->region.geometry, i);
+		if (ring_count(&r, o->region.geometry.policy, limit, &ring))
+			counters_add(&now, &ring);
+		else
+			o->liar = true;
 	}
+	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
+		o->liar |= now.lost[c] < o->seen.lost[c];
+	o->liar |= now.recorded < o->seen.recorded;
+	if (!o->liar) {
+		/* a sub-buffer's header that is just being replaced says nothing for a moment */
+		now.overwritten = MAX(now.overwritten, o->seen.overwritten);
+		o->seen = now;
+	}
+	counters_add(sum, &o->seen);
+	return o->liar && !was;
 }

@@ -20,6 +20,12 @@ typedef struct {
 	u64 start_time;
 } OwnerKey;
 
+typedef struct {
+	u64 recorded, overwritten, discarded;
+	u64 lost[ABI_LOST_CAUSES];
+	double fill;
+} OwnerCounters;
+
 bool owner_key_equal(const OwnerKey *a, const OwnerKey *b);
 
 struct Owner {
@@ -38,6 +44,9 @@ struct Owner {
 	u32 n_attachments;
 	u64 idle_since;	  /* CLOCK_MONOTONIC; 0: has attachments */
 	u32 n_pins;	  /* copies of the rings whose ids were not asked for yet: until then none goes */
+	u64 created;	  /* CLOCK_MONOTONIC: bounds what its rings can have counted */
+	OwnerCounters seen; /* what was last believed of its counters */
+	bool liar;	  /* they said what cannot be, so nothing more of them is believed */
 	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
 };
 
@@ -80,10 +89,9 @@ void owner_break_locks(Owner *o, u32 producer_number);
 /* Frees ids that nothing in the rings can mean any more. */
 void owner_prune(Owner *o);
 
-typedef struct {
-	u64 recorded, overwritten, discarded;
-	u64 lost[ABI_LOST_CAUSES];
-	double fill;
-} OwnerCounters;
-/* Adds what the rings say now. */
-void owner_count(const Owner *o, OwnerCounters *sum);
+/* Adds what the rings say now, if that can be: programs write those counters, so figures that fall, or that are more than
+ * one event a nanosecond since the rings were made, are lies. The rings' last believable figures stand from then on. True if
+ * a lie was found now. Whoever keeps within those bounds can still lie, about its own numbers. */
+bool owner_count(Owner *o, OwnerCounters *sum);
+/* sum += more, without wrapping. */
+void counters_add(OwnerCounters *sum, const OwnerCounters *more);

@@ -83,6 +83,22 @@ static int stat_fields(pid_t pid, char *state, u64 *ret_start_time, int *ret_exi
 	return 0;
 }
 
+/* The process's effective user now; 0 or -errno. */
+static int status_uid(pid_t pid, uid_t *ret)
+{
+	char text[4096];
+	ssize_t n = proc_read(pid, "status", text, sizeof(text));
+	const char *p = n < 0 ? NULL : strstr(text, "\nUid:\t");
+	unsigned uid;
+
+	if (n < 0)
+		return n == -ENOENT ? -ESRCH : (int)n;
+	if (!p || sscanf(p, "\nUid:\t%*u\t%u", &uid) != 1)
+		return -EIO;
+	*ret = uid;
+	return 0;
+}
+
 static int peer_pidfd(int socket_fd, pid_t pid)
 {
 	socklen_t size = sizeof(int);
@@ -113,6 +129,7 @@ int peer_identify(Peer *ret, int socket_fd)
 	struct ucred ucred;
 	socklen_t size = sizeof(ucred);
 	int r, exit_code;
+	uid_t now_uid;
 	ssize_t n;
 	char state;
 
@@ -128,6 +145,13 @@ int peer_identify(Peer *ret, int socket_fd)
 	r = stat_fields(p.pid, &state, &p.start_time, &exit_code);
 	if (r < 0)
 		return r;
+	/* The connection is of who connected; the process may have become another user since (a setuid program that
+	 * inherits it, and whose place among the producers the old user would take by talking on). */
+	r = status_uid(p.pid, &now_uid);
+	if (r < 0)
+		return r;
+	if (now_uid != p.uid)
+		return -EPERM;
 	n = proc_read(p.pid, "comm", p.command, sizeof(p.command));
 	if (n > 0 && p.command[n - 1] == '\n')
 		p.command[n - 1] = 0;

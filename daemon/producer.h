@@ -23,7 +23,8 @@ typedef struct {
 		.pidfd = -1                                                                        \
 	}
 
-/* Identifies the peer of a connected socket. 0, -ESRCH (it is gone, or in a pid namespace we cannot see), -errno. */
+/* Identifies the peer of a connected socket. 0, -ESRCH (it is gone, or in a pid namespace we cannot see), -EPERM (it
+ * connected as another user than it is now), -errno. */
 int peer_identify(Peer *ret, int socket_fd);
 void peer_clear(Peer *p);
 

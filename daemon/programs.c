@@ -53,6 +53,9 @@ static int program_get(Manager *m, Exchange *x, Producer **ret, Failure *f)
 		return failure_set(f, FAILURE_INVALID,
 				   "the process is gone, or lives in a pid namespace that this "
 				   "daemon cannot see");
+	if (r == -EPERM)
+		return failure_set(f, FAILURE_INVALID,
+				   "the process is not of the user any more that connected");
 	if (r < 0)
 		return failure_set(f, r == -EMFILE || r == -ENFILE ? FAILURE_LIMIT : FAILURE_IO,
 				   "the process cannot be identified: %s", strerror(-r));
@@ -141,8 +144,11 @@ static void programs_synchronise(void *userdata, Exchange *x)
 	}
 	classes = exchange_take_classes(x, &n);
 	producer_set_classes(p, classes, n);
-	p->missed += hello->missed;
-	p->failed += hello->failed;
+	/* its own claims: kept from wrapping, believed no further */
+	if (__builtin_add_overflow(p->missed, hello->missed, &p->missed))
+		p->missed = UINT64_MAX;
+	if (__builtin_add_overflow(p->failed, hello->failed, &p->failed))
+		p->failed = UINT64_MAX;
 	buffer = calloc(1, sizeof(struct wire_session) + (size_t)n * sizeof(u16));
 	if (!buffer) {
 		exchange_refuse(x, ENOMEM, "out of memory");

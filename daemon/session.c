@@ -95,16 +95,24 @@ static void session_abandon(Session *s, Owner *o)
 	owner_abandon(o);
 }
 
+static void session_count(Session *s, Owner *o, OwnerCounters *sum)
+{
+	if (!owner_count(o, sum))
+		return;
+	s->corrupt++;
+	log_warning("session '%s': the counters of %s were written over by a program and are believed no "
+		    "more; they stand still until the session is cleared",
+		    s->config->name, o->label);
+}
+
 void session_drop_owner(Session *s, Owner *o)
 {
 	OwnerCounters c = {};
 
-	owner_count(o, &c);
-	s->past.recorded += c.recorded;
-	s->past.overwritten += c.recorded; /* none of it is in a ring any more */
-	s->past.discarded += c.discarded;
-	for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
-		s->past.lost[i] += c.lost[i];
+	session_count(s, o, &c);
+	c.overwritten = c.recorded; /* none of it is in a ring any more */
+	c.fill = 0;
+	counters_add(&s->past, &c);
 	session_abandon(s, o);
 }
 
@@ -343,6 +351,9 @@ void session_info(Session *s, SessionInfo *ret)
 {
 	OwnerCounters c = s->past;
 
+	/* first: it may find out that there is more that is corrupt */
+	for (Owner *o = s->owners; o; o = o->next)
+		session_count(s, o, &c);
 	*ret = (SessionInfo){
 		.name = s->config->name,
 		.state = s->running ? "running" : "stopped",
@@ -356,10 +367,8 @@ void session_info(Session *s, SessionInfo *ret)
 		.clamped = s->clamped,
 		.corrupt = s->corrupt,
 	};
-	for (const Owner *o = s->owners; o; o = o->next) {
+	for (const Owner *o = s->owners; o; o = o->next)
 		ret->memory += o->charged;
-		owner_count(o, &c);
-	}
 	ret->recorded = c.recorded;
 	ret->overwritten = c.overwritten;
 	ret->discarded = c.discarded;

@@ -33,6 +33,8 @@ static struct pending {
 	struct geometry geometry;
 } pending[ABI_MAX_SLOTS];
 static u64 answered_slots; /* bits: sessions in the answer */
+static struct connection connection;
+static u64 deadline; /* of the whole synchronisation, CLOCK_MONOTONIC */
 
 u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES];
 
@@ -41,11 +43,28 @@ static u32 slot_generation_wanted(u32 i)
 	return load_acquire_u32(&control_page->head.slot_generation[i]);
 }
 
+/* A thread that is stuck in a side ring keeps one slot, and the others' users leave at once: so the whole is
+ * bounded by the deadline, and nobody who is merely in the middle of something loses his slot by it. */
 static void forget_slot(u32 i)
 {
-	if (process.slots[i].generation)
-		slot_detach(&process.slots[i]);
+	if (process.slots[i].generation) {
+		u64 now = connection_now();
+
+		slot_detach_until(&process.slots[i], MAX(MIN(now + SLOT_USERS_WAIT, deadline),
+							 now + NSEC_PER_MSEC));
+	}
 	process.inode[i] = 0;
+}
+
+/* Descriptors of an exchange, done or given up. Our own are closed by now; a child that was forked in the
+ * middle of one has copies of its parent's, which nobody else will close. */
+static void close_left(void)
+{
+	connection_close(&connection);
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {
+		connection_close_own(pending[i].fd, pending[i].inode);
+		pending[i] = (struct pending){.fd = -1};
+	}
 }
 
 /* Rings belong to whom they were given to: who has another effective uid asks again. */
@@ -155,10 +174,13 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 {
 	u64 attached = 0;
 
-	process.producer = done->producer;
+	/* relaxed: a recorder that still has the old one writes to a ring that has it on its list, too */
+	store_relaxed_u32(&process.producer, done->producer);
 	process.clock.kind = control_page->head.clock;
 	process.clock.mult = control_page->head.clock_mult;
-	process.mult = process.clock.kind == ABI_CLOCK_COUNTER ? process.clock.mult : 0;
+	/* relaxed: one value per boot; the slot's generation (release) publishes it */
+	store_relaxed_u64(&process.mult,
+			  process.clock.kind == ABI_CLOCK_COUNTER ? process.clock.mult : 0);
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {
 		struct slot *s = &process.slots[i];
 		struct pending *p = &pending[i];
@@ -210,24 +232,23 @@ static int exchange(u32 n_classes, u32 flags)
 	};
 	struct wire_end end = {wire_header(WIRE_END, sizeof(end))};
 	struct wire_done done;
-	struct connection c;
 	int r;
 
 	if (cookie)
 		memcpy(hello.cookie, cookie, sizeof(hello.cookie));
-	r = connection_open(&c, control_socket(), ATTACH_TIMEOUT);
+	r = connection_open(&connection, control_socket(), deadline);
 	if (r < 0)
 		return r;
-	r = connection_send(&c, &hello, sizeof(hello), NULL, 0);
+	r = connection_send(&connection, &hello, sizeof(hello), NULL, 0);
 	if (r == 0)
-		r = send_classes(&c, n_classes);
+		r = send_classes(&connection, n_classes);
 	if (r == 0)
-		r = connection_send(&c, &end, sizeof(end), NULL, 0);
+		r = connection_send(&connection, &end, sizeof(end), NULL, 0);
 	/* A daemon that refuses may hang up before it has read all: what it said is there to be
 	 * read. */
 	if (r == 0 || r == -EPIPE)
-		r = receive_answer(&c, n_classes, &done);
-	connection_close(&c);
+		r = receive_answer(&connection, n_classes, &done);
+	connection_close(&connection);
 	if (r == 0 && control_page->head.clock == ABI_CLOCK_NONE)
 		r = -EBADMSG;
 	if (r == 0) {
@@ -245,6 +266,8 @@ static void synchronise_locked(u32 generation, u32 flags)
 	u32 n_classes = catalog_count();
 	int r;
 
+	deadline = connection_now() + ATTACH_TIMEOUT;
+	close_left();
 	check_identity();
 	/* Sessions that are over give their memory back, whatever the daemon answers. */
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
@@ -252,13 +275,10 @@ static void synchronise_locked(u32 generation, u32 flags)
 		    process.slots[i].generation != slot_generation_wanted(i))
 			forget_slot(i);
 	answered_slots = 0;
-	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
-		pending[i].fd = -1;
 
 	r = exchange(n_classes, flags);
 
-	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
-		connection_close_own(pending[i].fd, pending[i].inode);
+	close_left();
 	if (r < 0)
 		(void)fetch_add_relaxed_u64(&process.failed, 1);
 	/* Remembered however it ended: a failure is not tried again before the generation moves. */

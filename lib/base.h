@@ -32,6 +32,10 @@ typedef uint64_t u64;
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))
 
+/* For a small variable that every instrumented program writes at its start: with the initialised ones, whose page
+ * the loader has touched anyway; in .bss each would cost a page of its own, between the large tables there. */
+#define _data_ __attribute__((section(".data")))
+
 /* Defines `void f##p(T *p)`, which calls f on what the variable holds when it holds something. */
 #define DEFINE_CLEANUP(T, f)                                                                       \
 	static inline void f##p(T *p)                                                              \

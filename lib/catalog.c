@@ -12,10 +12,11 @@
 #include "lib/class.h"
 #include "lib/control.h"
 
-#define CATALOG_FIRST (16 * 1024) /* bytes of classes before the first mapping */
-#define CATALOG_CHUNK (256 * 1024)
-#define CATALOG_HASH  4096
-#define CATALOG_WAIT  (200 * NSEC_PER_MSEC)
+#define CATALOG_LARGEST (16 * 1024) /* bytes of a class: far below a message */
+#define CATALOG_CHUNK	(64 * 1024)
+#define CATALOG_HASH	512
+#define CATALOG_FEW	64
+#define CATALOG_WAIT	(200 * NSEC_PER_MSEC)
 
 struct class
 {
@@ -24,14 +25,23 @@ struct class
 	u16 next; /* in the chain of its hash: index + 1 */
 };
 
-/* .bss: what is not used costs nothing. None of it is wiped by fork: classes are a child's as well.
- */
-static struct class classes[WIRE_MAX_CLASSES];
-static u16 chains[CATALOG_HASH]; /* index + 1 */
-static u32 n_classes;
-static u8 first[CATALOG_FIRST];
-static u8 *chunk = first;
-static size_t chunk_left = sizeof(first);
+/* None of it is wiped by fork: classes are a child's as well. What a program with few of them needs is one page:
+ * that much it pays at its start although nobody may ever want them. */
+static struct {
+	u32 n;
+	u32 chunk_left;
+	u8 *chunk; /* NULL: `first` */
+	struct class few[CATALOG_FEW];
+	u16 chains[CATALOG_HASH]; /* index + 1 */
+	u8 first[ABI_PAGE - 16 - sizeof(struct class[CATALOG_FEW]) - sizeof(u16[CATALOG_HASH])];
+} catalog __attribute__((aligned(ABI_PAGE)));
+_Static_assert(sizeof(catalog) == ABI_PAGE, "catalog");
+static struct class more[WIRE_MAX_CLASSES - CATALOG_FEW];
+
+static struct class *class_at(u32 i)
+{
+	return i < CATALOG_FEW ? &catalog.few[i] : &more[i - CATALOG_FEW];
+}
 
 /* 0 free, 1 held, 2 held and somebody waits. It lies on the wiped page: a child that was forked
  * while another thread held it finds it free, and the order of the stores below leaves nothing half
@@ -110,70 +120,93 @@ static int add_locked(const struct tracer_event *e, struct tracer_state **ret)
 	u32 h, index;
 	u8 *p;
 
-	if (size > CATALOG_FIRST)
+	if (size > CATALOG_LARGEST)
 		return -E2BIG;
-	if (size > chunk_left) {
+	if (!catalog.chunk) {
+		catalog.chunk = catalog.first;
+		catalog.chunk_left = sizeof(catalog.first);
+	}
+	if (size > catalog.chunk_left) {
 		p = mmap(NULL, CATALOG_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 			 -1, 0);
 		if (p == MAP_FAILED)
 			return -ENOMEM;
-		chunk_left = CATALOG_CHUNK;
-		chunk = p;
+		/* in this order (release): a child that was forked in between finds a chunk that is smaller
+		 * than it could be, never one that is larger than its memory */
+		store_release_u32(&catalog.chunk_left, 0);
+		__atomic_store_n(&catalog.chunk, p, __ATOMIC_RELEASE);
+		store_release_u32(&catalog.chunk_left, CATALOG_CHUNK);
 	}
 	/* encoded where it would stay, then compared as bytes: equal bytes are an equal class */
-	(void)encode(e, chunk);
-	h = hash(chunk, size);
-	for (u32 i = chains[h]; i; i = classes[i - 1].next)
-		if (classes[i - 1].size == size && !memcmp(classes[i - 1].bytes, chunk, size)) {
+	(void)encode(e, catalog.chunk);
+	h = hash(catalog.chunk, size);
+	for (u32 i = catalog.chains[h]; i; i = class_at(i - 1)->next)
+		if (class_at(i - 1)->size == size &&
+		    !memcmp(class_at(i - 1)->bytes, catalog.chunk, size)) {
 			*ret = &process.states[i - 1];
 			return 0;
 		}
 
-	index = n_classes;
+	index = catalog.n;
 	if (index >= WIRE_MAX_CLASSES)
 		return -E2BIG;
-	classes[index] = (struct class){chunk, (u32)size, chains[h]};
-	chunk_left -= size;
-	chunk += size;
+	*class_at(index) = (struct class){catalog.chunk, (u32)size, catalog.chains[h]};
+	store_release_u32(&catalog.chunk_left, catalog.chunk_left - (u32)size);
+	__atomic_store_n(&catalog.chunk, catalog.chunk + size, __ATOMIC_RELEASE);
 	/* pairs with catalog_count(): whoever sees the number sees the class */
-	store_release_u32(&n_classes, index + 1);
-	chains[h] = (u16)(index + 1);
+	store_release_u32(&catalog.n, index + 1);
+	catalog.chains[h] = (u16)(index + 1);
 	*ret = &process.states[index];
 	return 0;
 }
 
+/* A handler that registers must not wait for the thread it interrupted. */
+static bool begin(sigset_t *saved)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, saved);
+	if (lock())
+		return true;
+	pthread_sigmask(SIG_SETMASK, saved, NULL);
+	return false;
+}
+
+static void end(const sigset_t *saved)
+{
+	unlock();
+	pthread_sigmask(SIG_SETMASK, saved, NULL);
+}
+
 int catalog_add(const struct tracer_event *event, struct tracer_state **ret)
 {
-	sigset_t all, saved;
-	int r = -EBUSY;
+	sigset_t saved;
+	int r;
 
-	/* a handler that registers must not wait for the thread it interrupted */
-	sigfillset(&all);
-	pthread_sigmask(SIG_BLOCK, &all, &saved);
-	if (lock()) {
-		r = add_locked(event, ret);
-		unlock();
-	}
-	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (!begin(&saved))
+		return -EBUSY;
+	r = add_locked(event, ret);
+	end(&saved);
 	return r;
 }
 
 u32 catalog_count(void)
 {
-	return load_acquire_u32(&n_classes);
+	return load_acquire_u32(&catalog.n);
 }
 
 const u8 *catalog_class(u32 i, u32 *ret_size)
 {
-	*ret_size = classes[i].size;
-	return classes[i].bytes;
+	*ret_size = class_at(i)->size;
+	return class_at(i)->bytes;
 }
 
 static bool event_register(struct tracer_event *e)
 {
 	struct tracer_state *state;
 
-	if (e->state || catalog_add(e, &state) < 0)
+	if (e->state || add_locked(e, &state) < 0)
 		return false;
 	e->generation = &control_page->head.generation;
 	e->state = state;
@@ -188,12 +221,17 @@ void tracer_register_(struct tracer_event *event, struct tracer_event **start,
 {
 	bool wanted = false;
 	int saved = errno;
+	sigset_t signals;
 
 	control_open();
-	for (struct tracer_event **e = start; e < stop; e++)
-		wanted |= *e && event_register(*e);
-	/* a linker that dropped the list has not dropped the constructor */
-	wanted |= event_register(event);
+	/* once for all of them: a large program has thousands */
+	if (begin(&signals)) {
+		for (struct tracer_event **e = start; e < stop; e++)
+			wanted |= *e && event_register(*e);
+		/* a linker that dropped the list has not dropped the constructor */
+		wanted |= event_register(event);
+		end(&signals);
+	}
 	if (wanted)
 		attach_eagerly();
 	errno = saved;

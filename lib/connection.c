@@ -29,7 +29,10 @@ u64 connection_inode(int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+	if (fstat(fd, &st) < 0)
+		return 0;
+	/* inodes of memfds are small numbers, as are those of /dev */
+	return (st.st_ino ^ (u64)st.st_dev << 40) ?: 1;
 }
 
 void connection_close_own(int fd, u64 inode)
@@ -51,6 +54,14 @@ static int fd_above_stdio(int fd)
 	high = (int)CALL(fcntl, fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	(void)CALL(close, fd);
 	return high;
+}
+
+/* A number that names something else by now is the program's: what we send would land in its stream, and
+ * what we receive would be missing there. Another thread can still be quicker than the call that follows; it
+ * would have to close a descriptor that is not its own, and open a socket, within a microsecond. */
+static int check_own(const struct connection *c)
+{
+	return connection_inode(c->fd) == c->inode ? 0 : -EBADF;
 }
 
 /* What is left until the deadline; false: nothing. */
@@ -81,42 +92,42 @@ static int wait_for(struct connection *c, short events)
 	return p.revents & POLLNVAL ? -EBADF : 0;
 }
 
-int connection_open(struct connection *ret, const char *path, u64 timeout_ns)
+int connection_open(struct connection *c, const char *path, u64 deadline)
 {
-	struct connection c = {.fd = -1, .deadline = connection_now() + timeout_ns};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct timespec left;
 	struct timeval wait;
 	size_t n = strlen(path);
-	int r;
+	int fd, r;
 
+	*c = (struct connection){.fd = -1, .deadline = deadline};
 	if (!n)
 		return -ENOENT;
 	if (n >= sizeof(address.sun_path))
 		return -ENAMETOOLONG;
 	memcpy(address.sun_path, path, n + 1);
-	c.fd = fd_above_stdio((int)CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-	if (c.fd < 0)
-		return c.fd;
-	c.inode = connection_inode(c.fd);
+	fd = fd_above_stdio((int)CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	if (fd < 0)
+		return fd;
+	c->inode = connection_inode(fd);
+	c->fd = fd;
 	do {
 		/* A local connect() waits for nothing but room in the listener's queue, and that is
 		 * bounded by the timeout of sends. */
-		if (!time_left(&c, &left)) {
+		if (!time_left(c, &left)) {
 			r = -ETIMEDOUT;
 			break;
 		}
 		wait = (struct timeval){left.tv_sec, left.tv_nsec / 1000 + 1};
-		r = (int)CALL(setsockopt, c.fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
+		r = (int)CALL(setsockopt, c->fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));
 		if (r < 0)
 			break;
-		r = (int)CALL(connect, c.fd, &address, sizeof(address));
+		r = (int)CALL(connect, c->fd, &address, sizeof(address));
 	} while (r == -EINTR);
 	if (r < 0) {
-		connection_close(&c);
+		connection_close(c);
 		return r == -EAGAIN ? -ETIMEDOUT : r;
 	}
-	*ret = c;
 	return 0;
 }
 
@@ -128,6 +139,9 @@ int connection_send(struct connection *c, const void *head, size_t n_head, const
 	long r;
 
 	for (;;) {
+		r = check_own(c);
+		if (r < 0)
+			return (int)r;
 		r = CALL(sendmsg, c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 		if (r >= 0)
 			return (size_t)r == n_head + n_body ? 0 : -EBADMSG;
@@ -152,6 +166,8 @@ int connection_receive(struct connection *c, void *buffer, size_t size, int *ret
 
 	do {
 		r = wait_for(c, POLLIN);
+		if (r == 0)
+			r = check_own(c);
 		if (r < 0)
 			return (int)r;
 		m = (struct msghdr){.msg_iov = &v,

@@ -8,14 +8,16 @@
 
 struct connection {
 	int fd;
-	u64 inode;    /* of the socket: what the number must still name when we close it */
+	u64 inode;    /* of the socket: what the number must still name when we use or close it */
 	u64 deadline; /* CLOCK_MONOTONIC, ns */
 };
 
 u64 connection_now(void);
 
-/* All: 0 or -errno; -ETIMEDOUT when the deadline passes, -ECONNRESET when the peer hangs up. */
-int connection_open(struct connection *ret, const char *path, u64 timeout_ns);
+/* All: 0 or -errno; -ETIMEDOUT when the deadline passes, -ECONNRESET when the peer hangs up, -EBADF when
+ * the program has closed the descriptor, or opened another under its number. *ret names the descriptor
+ * from the moment there is one. */
+int connection_open(struct connection *ret, const char *path, u64 deadline);
 int connection_send(struct connection *c, const void *head, size_t n_head, const void *body,
 		    size_t n_body);
 /* One message and at most one descriptor (*ret_fd, -1: none came), which is the caller's. Returns
@@ -23,6 +25,6 @@ int connection_send(struct connection *c, const void *head, size_t n_head, const
 int connection_receive(struct connection *c, void *buffer, size_t size, int *ret_fd);
 void connection_close(struct connection *c);
 
-/* The inode behind fd, 0 if there is none; and close(), if it is still that one. */
+/* What is behind fd, inode and device in one number, 0: nothing; and close(), if it is still that. */
 u64 connection_inode(int fd);
 void connection_close_own(int fd, u64 inode);

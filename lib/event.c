@@ -148,7 +148,8 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 			return;
 		}
 		id = attach_id(i, index);
-		if (!id || record_write(s, generation, id, ids, process.producer, &process.clock,
+		if (!id || record_write(s, generation, id, ids, load_relaxed_u32(&process.producer),
+					&process.clock,
 					part, n) != RECORD_STALE)
 			return;
 		last = generation;
@@ -238,12 +239,13 @@ void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint3
 
 		wanted &= wanted - 1;
 		if (likely(generation && id)) {
-			r = quick_write(&q, s, generation, id, ids, process.mult, head, size);
+			r = quick_write(&q, s, generation, id, ids, load_relaxed_u64(&process.mult), head,
+					size);
 			if (likely(r == SEQUENCE_DONE))
 				continue;
 		}
 		if (r == SEQUENCE_STALE ||
-		    record_finish(&q, r, &process.clock, ids, process.producer) == RECORD_STALE)
+		    record_finish(&q, r, &process.clock, ids, load_relaxed_u32(&process.producer)) == RECORD_STALE)
 			record_rest(event, 1ull << i, head, size);
 	} while (unlikely(wanted));
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/fork.h"
 
+#include "lib/sequence.h"
+
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -8,8 +10,8 @@
 /* In .bss: no mapping of our own, and no memory before somebody writes there. */
 struct process process;
 
-pthread_key_t fork_key;
-bool fork_key_usable;
+_data_ pthread_key_t fork_key;
+_data_ bool fork_key_usable;
 
 int fork_prepare(void)
 {
@@ -17,20 +19,29 @@ int fork_prepare(void)
 		return -errno;
 	/* glibc keeps the first 32 in struct pthread; a later one would make setspecific allocate
 	 */
-	if (pthread_key_create(&fork_key, NULL) == 0)
+	if (pthread_key_create(&fork_key, NULL) == 0) {
 		fork_key_usable = fork_key < 32;
+		if (!fork_key_usable)
+			(void)pthread_key_delete(fork_key);
+	}
 	return 0;
 }
 
 u64 fork_identity_slow(void)
 {
+	int saved = errno;
 	u32 pid = (u32)syscall(SYS_getpid);
 	u64 ids = pid | (u64)(u32)syscall(SYS_gettid) << 32;
 
+	/* The first in this process, or one that recorded in another: forked, perhaps, by a child of vfork, and
+	 * so without a registration. */
+	if (!load_relaxed_u32(&process.pid) || (fork_key_usable && pthread_getspecific(fork_key)))
+		sequence_register();
 	if (fork_key_usable)
 		(void)pthread_setspecific(fork_key, (void *)(uintptr_t)ids);
 	/* relaxed: whoever races here stores the same */
 	store_relaxed_u32(&process.pid, pid);
+	errno = saved;
 	return ids;
 }
 
@@ -63,7 +74,8 @@ bool fork_marked(u64 bits)
 	struct vfork_mark *m;
 
 	if (load_relaxed_u32(&process.everyone)) {
-		(void)fetch_add_relaxed_u64(&process.everyone_lost, 1);
+		/* it may be anybody's, and no parent will add it up: the daemon hears of it */
+		(void)fetch_add_relaxed_u64(&process.missed, (u64)__builtin_popcountll(bits));
 		return true;
 	}
 	/* Orders are relaxed throughout: only the thread itself, and its child, which runs while it

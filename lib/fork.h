@@ -30,14 +30,12 @@ struct vfork_mark {
 
 struct process {
 	/* hot: every record reads these */
-	u64 epoch; /* of pid and of the threads' cached tids; 0: not known yet */
-	u32 pid;
+	u32 pid;       /* 0: not known yet, nobody has recorded here */
 	u32 vforks;   /* under way: marks in use, and `everyone` */
 	u32 producer; /* the daemon's number for this process */
 	u32 everyone; /* vforks that found no free mark: nobody records meanwhile */
 	struct record_clock clock;
 	u64 mult; /* of the clock where it is the counter, else 0 */
-	u64 everyone_lost;
 
 	/* the synchronisation (attach.c) */
 	u32 attach_lock;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The shape of a ring region. All arithmetic stays far below 2^64: 4096 rings of 2^32 bytes are 2^44. */
+/* The shape of a ring region. All arithmetic stays far below 2^64: 4096 rings of 2^32 bytes are
+ * 2^44. */
 #include "lib/geometry.h"
 
 #define SIDE_MIN_SHIFT 16 /* 64 KiB: 16 sub-buffers of a page */
@@ -23,10 +24,10 @@ int geometry_plan(struct geometry *ret, u64 memory, u32 sub_buffers, u32 n_onlin
 		  u32 policy, u32 contexts, u64 *ret_minimum)
 {
 	struct geometry g = {
-		.n_ring = n_possible,
-		.n_side = GEOMETRY_SIDES,
-		.policy = policy,
-		.contexts = contexts,
+	    .n_ring = n_possible,
+	    .n_side = GEOMETRY_SIDES,
+	    .policy = policy,
+	    .contexts = contexts,
 	};
 	u32 subs, shift;
 

@@ -1,38 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /* The shape of one ring region, in private memory. The daemon decides it (geometry_plan), the wire
- * carries it, both ends check it (geometry_check) before they map anything, and no one ever reads it back
- * from shared memory. */
+ * carries it, both ends check it (geometry_check) before they map anything, and no one ever reads
+ * it back from shared memory. */
 #pragma once
 
 #include "lib/abi.h"
 #include "lib/base.h"
 
 struct geometry {
-	u32 ring_shift, sub_shift;	    /* per-CPU rings: log2 of bytes, of a sub-buffer */
+	u32 ring_shift, sub_shift;      /* per-CPU rings: log2 of bytes, of a sub-buffer */
 	u32 side_shift, side_sub_shift; /* side rings */
-	u32 n_ring;			    /* for all possible CPUs; those offline are holes */
+	u32 n_ring;                     /* for all possible CPUs; those offline are holes */
 	u32 n_side;
 	u32 policy;   /* ABI_POLICY_* */
 	u32 contexts; /* ABI_CONTEXT_* bits */
 };
 
-#define GEOMETRY_SIDES	 2
+#define GEOMETRY_SIDES     2
 #define GEOMETRY_MAX_SIDES 64
 
-/* Plans a region: the largest power-of-two rings such that `n_online` per-CPU rings and the side rings
- * (two, an eighth of a ring each, at least 64 KiB) fit in `memory` bytes. sub_buffers: how many per ring, a
- * power of two >= ABI_MIN_SUBS (a side ring has fewer, but never fewer than that, where they would come
- * out smaller than 4 KiB). A record must fit an empty sub-buffer: those of the full 64 KiB need sub-buffers
- * of 128 KiB, others are counted ABI_LOST_BIG. Returns 0, or -ENOSPC when memory is too small (then *ret_minimum, if
- * not NULL, says how many bytes are the least), -EINVAL for impossible counts. */
+/* Plans a region: the largest power-of-two rings such that `n_online` per-CPU rings and the side
+ * rings (two, an eighth of a ring each, at least 64 KiB) fit in `memory` bytes. sub_buffers: how
+ * many per ring, a power of two >= ABI_MIN_SUBS (a side ring has fewer, but never fewer than that,
+ * where they would come out smaller than 4 KiB). A record must fit an empty sub-buffer: those of
+ * the full 64 KiB need sub-buffers of 128 KiB, others are counted ABI_LOST_BIG. Returns 0, or
+ * -ENOSPC when memory is too small (then *ret_minimum, if not NULL, says how many bytes are the
+ * least), -EINVAL for impossible counts. */
 int geometry_plan(struct geometry *ret, u64 memory, u32 sub_buffers, u32 n_online, u32 n_possible,
 		  u32 policy, u32 contexts, u64 *ret_minimum);
 
 /* 0 if every number is within the limits of abi.h and the sizes do not overflow, else -EBADMSG. */
 int geometry_check(const struct geometry *g);
 
-/* For a checked geometry: bytes of the whole region; offset of the first ring's data; and of ring i, which
- * counts per-CPU rings first (0 .. n_ring - 1), then side rings. */
+/* For a checked geometry: bytes of the whole region; offset of the first ring's data; and of ring
+ * i, which counts per-CPU rings first (0 .. n_ring - 1), then side rings. */
 u64 geometry_size(const struct geometry *g);
 u64 geometry_data(const struct geometry *g);
 u64 geometry_ring_at(const struct geometry *g, u32 i);

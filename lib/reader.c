@@ -4,8 +4,8 @@
 
 #include "lib/atomic.h"
 
-/* An offset moves every 10 ns at most, and the three loads meet one cache line: a handful of looks is
- * the rule, and tens of thousands cannot happen to an honest ring. */
+/* An offset moves every 10 ns at most, and the three loads meet one cache line: a handful of looks
+ * is the rule, and tens of thousands cannot happen to an honest ring. */
 #define MAX_LOOKS 100000
 
 void reader_init(struct reader *r, u8 *map, const struct geometry *g, u32 ring)
@@ -18,9 +18,10 @@ void reader_init(struct reader *r, u8 *map, const struct geometry *g, u32 ring)
 
 int reader_position(const struct reader *r, u64 *ret_offset, u64 *ret_count)
 {
-	/* R2 must come behind the loads of a copy made before: those are plain, so an order on the operation
-	 * cannot say it; this is a `dmb ishld` on aarch64 and nothing on x86-64. It pairs with the order of
-	 * the writer's stores: whoever met bytes of an entered sub-buffer sees the boundary before it. */
+	/* R2 must come behind the loads of a copy made before: those are plain, so an order on the
+	 * operation cannot say it; this is a `dmb ishld` on aarch64 and nothing on x86-64. It pairs
+	 * with the order of the writer's stores: whoever met bytes of an entered sub-buffer sees
+	 * the boundary before it. */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 #if defined(__aarch64__)
 	__asm__ volatile("dmb ishld" ::: "memory");
@@ -28,9 +29,9 @@ int reader_position(const struct reader *r, u64 *ret_offset, u64 *ret_count)
 	for (u32 i = 0; i < MAX_LOOKS; i++) {
 		/* R1, pairs with W1 in the sequences and in side_write() */
 		u64 offset = load_acquire_u64(&r->line->offset);
-		/* acquire: the second look at the offset comes behind it. A count of the record after
-		 * next is stored by a release (W0) behind that next record's W1, so whoever sees it sees
-		 * another offset at the second look. */
+		/* acquire: the second look at the offset comes behind it. A count of the record
+		 * after next is stored by a release (W0) behind that next record's W1, so whoever
+		 * sees it sees another offset at the second look. */
 		u64 count = load_acquire_u64(&r->line->count[offset & 1]);
 
 		if (load_relaxed_u64(&r->line->offset) != offset)
@@ -61,8 +62,8 @@ u64 reader_lost(const struct reader *r)
 
 void reader_hold(const struct reader *r, u64 deadline)
 {
-	/* release, both: a writer loads hold (acquire), then deadline, and must not take the deadline of
-	 * the snapshot before for this one's */
+	/* release, both: a writer loads hold (acquire), then deadline, and must not take the
+	 * deadline of the snapshot before for this one's */
 	store_release_u64(&r->line->deadline, deadline);
 	store_release_u64(&r->line->hold, 0 | 1);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The reading end of a ring. Every byte may be written by others while it is read, and by liars: a
- * position is loaded once and masked, a length is checked against what is left, and bytes are copied
- * out before they are parsed. */
+ * position is loaded once and masked, a length is checked against what is left, and bytes are
+ * copied out before they are parsed. */
 #pragma once
 
 #include "lib/geometry.h"
@@ -15,9 +15,10 @@ struct reader {
 
 void reader_init(struct reader *r, u8 *map, const struct geometry *g, u32 ring);
 
-/* Offset (bit 0 removed) and the count that belongs to it. 0, or -EBADMSG if they never settle or the
- * offset is no multiple of 4: a writer can keep it moving through thousands of looks only by lying.
- * It is R1 and, behind a copy, R2 as well: the loads of the copy are done before it looks. */
+/* Offset (bit 0 removed) and the count that belongs to it. 0, or -EBADMSG if they never settle or
+ * the offset is no multiple of 4: a writer can keep it moving through thousands of looks only by
+ * lying. It is R1 and, behind a copy, R2 as well: the loads of the copy are done before it looks.
+ */
 int reader_position(const struct reader *r, u64 *ret_offset, u64 *ret_count);
 
 /* The sum of losses of this ring, all causes; and one cause. */
@@ -49,7 +50,7 @@ struct record {
 	u32 body_size;
 };
 
-/* Parses the record at p with `room` bytes left in the sub-buffer's copy. *clock is the running time of
- * the stream (the sub-buffer's begin, at first) and is advanced as a CTF reader does. Returns the padded
- * step to the next record, or 0 if this is no record. */
+/* Parses the record at p with `room` bytes left in the sub-buffer's copy. *clock is the running
+ * time of the stream (the sub-buffer's begin, at first) and is advanced as a CTF reader does.
+ * Returns the padded step to the next record, or 0 if this is no record. */
 u32 record_parse(const u8 *p, u64 room, u64 *clock, struct record *ret);

@@ -6,11 +6,13 @@
 #include "lib/quick.h"
 #include "lib/side.h"
 
+#include <sys/syscall.h>
+
 /* Aborts and refusals of one record, over all its sequences together. An honest record needs three at the
  * worst (boundary, entry, one preemption); a single-stepped one would go on for ever. */
 #define TURNS 64
 
-ptrdiff_t sequence_offset;
+_data_ ptrdiff_t sequence_offset;
 
 /* glibc >= 2.35 says where it registered a thread's rseq area; weak, since libtracer must load with older
  * ones. Size 0: it registered none. */
@@ -21,6 +23,13 @@ void sequence_detect(void)
 {
 	if (&__rseq_offset && &__rseq_size && __rseq_size)
 		sequence_offset = __rseq_offset;
+}
+
+void sequence_register(void)
+{
+	/* the size that every kernel with rseq takes; EBUSY or EINVAL: it has one, as it should */
+	if (sequence_offset)
+		(void)syscall(SYS_rseq, sequence_area(), 32, 0, RSEQ_AREA_SIGNATURE);
 }
 
 static inline u64 clock_mult(const struct record_clock *clock)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Writes one record into one ring: picks the sequence or the side ring, bounded, and counts what is lost.
- * Async-signal-safe, thread-safe, no malloc, no lock that a handler could deadlock on. */
+/* Writes one record into one ring: picks the sequence or the side ring, bounded, and counts what is
+ * lost. Async-signal-safe, thread-safe, no malloc, no lock that a handler could deadlock on. */
 #pragma once
 
 #include "lib/slot.h"
@@ -9,8 +9,8 @@
 struct record_part {
 	const void *data;
 	u32 size;   /* bytes it takes in the record */
-	u32 string; /* nonzero: data is a C string of size - 1 bytes when it was measured: the copy stops at an
-		     * earlier NUL, fills with '#' and stores the terminator itself */
+	u32 string; /* nonzero: data is a C string of size - 1 bytes when it was measured: the copy
+		     * stops at an earlier NUL, fills with '#' and stores the terminator itself */
 };
 
 /* How a process writes; one per process, set up by the client before the first record. */
@@ -26,11 +26,11 @@ enum record_result {
 };
 
 /* Record `id` with the fields of parts[0..n_parts) in order. ids = vpid | (u64)vtid << 32.
- * parts[0] is the head: a buffer of the caller with RECORD_HEADROOM writable bytes in front (the contexts
- * are put there) and readable up to a multiple of 8 behind its size, which may be 0; never a string. Without
- * any part the record has no fields. More parts are copied from where they are, inside the sequence, and
- * nothing is read beyond their size; a head alone of up to 248 bytes is fastest.
- * generation: what the caller found in s->generation (acquire) and built the record for.
+ * parts[0] is the head: a buffer of the caller with RECORD_HEADROOM writable bytes in front (the
+ * contexts are put there) and readable up to a multiple of 8 behind its size, which may be 0; never
+ * a string. Without any part the record has no fields. More parts are copied from where they are,
+ * inside the sequence, and nothing is read beyond their size; a head alone of up to 248 bytes is
+ * fastest. generation: what the caller found in s->generation (acquire) and built the record for.
  * `producer`: the daemon's number for this process. Keeps errno. */
 #define RECORD_HEADROOM 8
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Ring regions as the daemon makes them. Producers map the same memfd; what they may not do to it (shorten
- * it under a mapping, which would be a SIGBUS for all others) is sealed away before they get it. */
+/* Ring regions as the daemon makes them. Producers map the same memfd; what they may not do to it
+ * (shorten it under a mapping, which would be a SIGBUS for all others) is sealed away before they
+ * get it. */
 #include "lib/region.h"
 
 #include <fcntl.h>
@@ -11,8 +12,8 @@
 #define MFD_NOEXEC_SEAL 8u
 #endif
 
-/* Allocates, so that the memory is charged here and now. A signal makes the kernel give back what it had
- * begun; then it is asked again. */
+/* Allocates, so that the memory is charged here and now. A signal makes the kernel give back what
+ * it had begun; then it is asked again. */
 static int allocate(struct region *r, u64 at, u64 size)
 {
 	while (fallocate(r->fd, 0, (off_t)at, (off_t)size) < 0)
@@ -67,20 +68,20 @@ int region_create(struct region *ret, const char *name, const struct geometry *g
 		return -errno;
 	}
 	*(struct abi_region *)r.map = (struct abi_region){
-		.magic = ABI_REGION_MAGIC,
-		.major = ABI_MAJOR,
-		.minor = ABI_MINOR,
-		.ring_shift = g->ring_shift,
-		.sub_shift = g->sub_shift,
-		.side_shift = g->side_shift,
-		.side_sub_shift = g->side_sub_shift,
-		.n_ring = g->n_ring,
-		.n_side = g->n_side,
-		.policy = g->policy,
-		.contexts = g->contexts,
-		.slot = slot,
-		.generation = generation,
-		.size = r.size,
+	    .magic = ABI_REGION_MAGIC,
+	    .major = ABI_MAJOR,
+	    .minor = ABI_MINOR,
+	    .ring_shift = g->ring_shift,
+	    .sub_shift = g->sub_shift,
+	    .side_shift = g->side_shift,
+	    .side_sub_shift = g->side_sub_shift,
+	    .n_ring = g->n_ring,
+	    .n_side = g->n_side,
+	    .policy = g->policy,
+	    .contexts = g->contexts,
+	    .slot = slot,
+	    .generation = generation,
+	    .size = r.size,
 	};
 	if (fcntl(r.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* A ring region as the daemon makes it: a sealed memfd whose memory is allocated here, so that it is
- * charged to the daemon and a lack of it is an error with numbers, not an OOM kill later. */
+/* A ring region as the daemon makes it: a sealed memfd whose memory is allocated here, so that it
+ * is charged to the daemon and a lack of it is an error with numbers, not an OOM kill later. */
 #pragma once
 
 #include "lib/geometry.h"
 
 struct region {
-	int fd;	   /* owned; sealed SHRINK | GROW | SEAL, and noexec where the kernel has it */
-	u8 *map;   /* owned; read-write, MAP_SHARED */
+	int fd;  /* owned; sealed SHRINK | GROW | SEAL, and noexec where the kernel has it */
+	u8 *map; /* owned; read-write, MAP_SHARED */
 	u64 size;
 	struct geometry geometry;
 	u64 allocated; /* bytes charged so far */
@@ -19,9 +19,9 @@ struct region {
 		.fd = -1                                                                           \
 	}
 
-/* Creates the memfd (named "tracer:NAME"), writes the header page for slot and generation, allocates
- * header, lines, the side rings and the rings listed in cpu_rings[0..n). Returns 0 or -errno (-ENOMEM or
- * -ENOSPC: not enough memory; nothing is left behind). */
+/* Creates the memfd (named "tracer:NAME"), writes the header page for slot and generation,
+ * allocates header, lines, the side rings and the rings listed in cpu_rings[0..n). Returns 0 or
+ * -errno (-ENOMEM or -ENOSPC: not enough memory; nothing is left behind). */
 int region_create(struct region *ret, const char *name, const struct geometry *g, u32 slot,
 		  u32 generation, const u32 *rings, u32 n);
 /* Allocates one more ring (a CPU that appeared). 0 or -errno. */

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Side rings. The stores and their order are those of the sequences (lib/sequence-*.S); the lock takes the
- * place of the restart. A holder that dies leaves an unpublished record and the lock, which the daemon breaks. */
+/* Side rings. The stores and their order are those of the sequences (lib/sequence-*.S); the lock
+ * takes the place of the restart. A holder that dies leaves an unpublished record and the lock,
+ * which the daemon breaks. */
 #include "lib/side.h"
 
 #include "lib/atomic.h"
 
 #include <sched.h>
 
-/* A holder needs a microsecond. First tries are for one that runs on another CPU, the later ones let one
- * that was preempted on ours finish; all together a fraction of a millisecond. */
+/* A holder needs a microsecond. First tries are for one that runs on another CPU, the later ones
+ * let one that was preempted on ours finish; all together a fraction of a millisecond. */
 #define SPINS  100
 #define YIELDS 200
 
@@ -26,8 +27,8 @@ static bool lock(struct abi_ring *line, u64 me)
 	for (u32 i = 0; i < SPINS + YIELDS; i++) {
 		u64 none = 0;
 
-		/* acquire: pairs with the release in unlock() and side_break(); what the holder before
-		 * stored is visible */
+		/* acquire: pairs with the release in unlock() and side_break(); what the holder
+		 * before stored is visible */
 		if (!load_relaxed_u64(&line->lock) && cas_acquire_u64(&line->lock, &none, me))
 			return true;
 		if (i >= SPINS)
@@ -38,7 +39,8 @@ static bool lock(struct abi_ring *line, u64 me)
 
 static void unlock(struct abi_ring *line, u64 me)
 {
-	/* compared: should the daemon have broken the lock wrongly, its next holder is not thrown out */
+	/* compared: should the daemon have broken the lock wrongly, its next holder is not thrown
+	 * out */
 	(void)cas_release_u64(&line->lock, &me, 0);
 }
 
@@ -126,8 +128,8 @@ static bool may_enter(const struct slot *s, const struct abi_ring *line, u64 pos
 	return position + sub_size <= ring_size + (hold & ~1ull);
 }
 
-/* The record, under the lock. Every word of the line is another producer's as well: positions are masked,
- * and a record stays inside one sub-buffer of our own geometry whatever they say. */
+/* The record, under the lock. Every word of the line is another producer's as well: positions are
+ * masked, and a record stays inside one sub-buffer of our own geometry whatever they say. */
 static bool write_locked(struct request *q, const struct record_clock *clock, u32 ring,
 			 struct abi_ring *line)
 {
@@ -140,10 +142,12 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 		q->cause = ABI_LOST_BIG;
 		return false;
 	}
-	/* twice at most, for an honest ring: a boundary, then the record; a liar may move it for ever */
+	/* twice at most, for an honest ring: a boundary, then the record; a liar may move it for
+	 * ever */
 	for (u32 turn = 0; turn < 4; turn++) {
 		/* relaxed: the lock ordered it */
-		u64 word = load_relaxed_u64(&line->offset), position = word & ~3ull, bit = ~word & 1;
+		u64 word = load_relaxed_u64(&line->offset), position = word & ~3ull,
+		    bit = ~word & 1;
 		u64 count = load_relaxed_u64(&line->count[word & 1]);
 		u64 in = position & (sub_size - 1), start = 0, end, last;
 		u64 now = record_clock_now(clock);
@@ -180,14 +184,14 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 		}
 		to = sub + in + start;
 		if (extended) {
-			u32 head[2] = { (q->idlen & 0xFFFF0000) + (extended << 16 | ABI_ID_EXTENDED),
-					q->idlen & 0xFFFF };
+			u32 head[2] = {(q->idlen & 0xFFFF0000) + (extended << 16 | ABI_ID_EXTENDED),
+				       q->idlen & 0xFFFF};
 
 			memcpy(to, head, sizeof(head));
 			memcpy(to + 8, &now, sizeof(now));
 			to += ABI_RECORD_EXTENDED;
 		} else {
-			u32 head[2] = { q->idlen, (u32)now };
+			u32 head[2] = {q->idlen, (u32)now};
 
 			memcpy(to, head, sizeof(head));
 			to += ABI_RECORD_HEADER;
@@ -195,10 +199,11 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 		copy_body(to, q);
 		if (end == sub_size)
 			header->end = position + start + step;
-		/* before W1: should we die between the two, the next holder's time is clamped to a record
-		 * that never was, which is harmless; the other way round time would go back */
+		/* before W1: should we die between the two, the next holder's time is clamped to a
+		 * record that never was, which is harmless; the other way round time would go back
+		 */
 		store_relaxed_u64(&line->last, now);
-		store_release_u64(&line->count[bit], count + 1);		   /* W0 */
+		store_release_u64(&line->count[bit], count + 1);                   /* W0 */
 		store_release_u64(&line->offset, (position + start + step) | bit); /* W1 */
 		/* after it, as the sequences do: a base that is too old costs an extended record */
 		if (start || extended)

@@ -25,10 +25,6 @@
 #define F_SEAL_SHRINK 2
 #endif
 
-/* Users hold a side ring's lock or wait for it, which is bounded to a few milliseconds; a stopped program
- * must not keep its one synchronising thread, though. */
-#define USERS_WAIT_NS (100 * NSEC_PER_MSEC)
-
 static int membarrier(int command)
 {
 	return (int)syscall(SYS_membarrier, command, 0, 0);
@@ -45,16 +41,36 @@ int slot_register(void)
 	return 0;
 }
 
-/* Anonymous memory over [at, at + size), or somewhere. A forked child gets none of it, as of the rings: it
- * has no slot that could know these addresses. */
+/* A mapping that takes the place of whatever is at `at` in one step, or goes somewhere (NULL), with not one
+ * page of it touched. In a program that has called mlockall(MCL_FUTURE) the kernel fills a new mapping at
+ * once, holes too: the rings of CPUs that are not there, at the expense of all who share them, or as much
+ * anonymous memory. It does not fill what nobody may access; so it begins like that, and is unlocked before it
+ * is opened. It is moved into its place last, since a thread may be in a fault on those addresses, which
+ * must find them accessible. A forked child gets none of it: it has no slot that could know the addresses. */
+static u8 *map_untouched(u8 *at, u64 size, int flags, int fd)
+{
+	u8 *p = mmap(NULL, size, PROT_NONE, flags | MAP_NORESERVE, fd, 0), *placed = p;
+	int saved;
+
+	if (p == MAP_FAILED)
+		return NULL;
+	if (madvise(p, size, MADV_DONTFORK) == 0 && munlock(p, size) == 0 &&
+	    mprotect(p, size, PROT_READ | PROT_WRITE) == 0) {
+		if (at)
+			placed = mremap(p, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, at);
+		if (placed != MAP_FAILED)
+			return placed;
+	}
+	saved = errno;
+	(void)munmap(p, size);
+	errno = saved;
+	return NULL;
+}
+
+/* Anonymous memory over [at, at + size), or somewhere. */
 static u8 *cover(u8 *at, u64 size)
 {
-	u8 *p = mmap(at, size, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
-
-	if (p != MAP_FAILED)
-		(void)madvise(p, size, MADV_DONTFORK);
-	return p;
+	return map_untouched(at, size, MAP_PRIVATE | MAP_ANONYMOUS, -1);
 }
 
 static int check_file(int fd, u64 size)
@@ -84,7 +100,7 @@ static int make_range(struct slot *s, u64 size)
 	while (rounded < size)
 		rounded <<= 1;
 	p = cover(NULL, rounded);
-	if (p == MAP_FAILED)
+	if (!p)
 		return -errno;
 	s->range = p;
 	s->range_size = rounded;
@@ -113,18 +129,11 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	r = make_range(s, size);
 	if (r < 0)
 		return r;
-	/* not populated: pages of CPUs that are not there must stay holes, and a short-lived program should
-	 * not pay for a lap it never records. Another thread may fork before the madvise: that child has the
-	 * mapping until it execs, but no slot that knows it. */
-	map = mmap(s->range, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-		   fd, 0);
-	if (map == MAP_FAILED)
+	/* pages of CPUs that are not there must stay holes, and a short-lived program should not pay for a
+	 * lap it never records */
+	map = map_untouched(s->range, size, MAP_SHARED, fd);
+	if (!map)
 		return -errno;
-	if (madvise(map, size, MADV_DONTFORK) < 0) {
-		r = -errno;
-		(void)cover(s->range, size);
-		return r;
-	}
 	s->n_ring = g->n_ring;
 	s->map = map;
 	s->cpu_ring = cpu_ring;
@@ -143,17 +152,12 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	return 0;
 }
 
-/* Waits until no thread is in the mapping outside a sequence. */
-static bool wait_for_users(struct slot *s)
+/* Waits until no thread is in the mapping outside a sequence, or the deadline (CLOCK_MONOTONIC) is over. */
+static bool wait_for_users(struct slot *s, u64 deadline)
 {
-	struct timespec now, end;
+	const struct timespec end = { (time_t)(deadline / NSEC_PER_SEC), (long)(deadline % NSEC_PER_SEC) };
+	struct timespec now;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_nsec += (long)USERS_WAIT_NS;
-	if (end.tv_nsec >= (long)NSEC_PER_SEC) {
-		end.tv_nsec -= (long)NSEC_PER_SEC;
-		end.tv_sec++;
-	}
 	for (;;) {
 		/* seq_cst, with the generation cleared before: a user counts itself, then looks at the
 		 * generation (both seq_cst too), so that one of us sees the other */
@@ -186,7 +190,7 @@ static int fence_sequences(void)
 	return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ) < 0 ? -errno : 0;
 }
 
-void slot_detach(struct slot *s)
+void slot_detach_until(struct slot *s, u64 deadline)
 {
 	int saved = errno;
 
@@ -202,11 +206,19 @@ void slot_detach(struct slot *s)
 	 * nor the slot's other words. */
 	if (fence_sequences() < 0)
 		s->retired = 1;
-	if (!wait_for_users(s))
+	if (!wait_for_users(s, deadline))
 		s->retired = 1;
-	if (!s->retired && cover(s->range, s->size) == MAP_FAILED)
+	if (!s->retired && !cover(s->range, s->size))
 		s->retired = 1; /* the ring stays mapped; the next must not be mapped over it */
 	errno = saved;
+}
+
+void slot_detach(struct slot *s)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	slot_detach_until(s, (u64)now.tv_sec * NSEC_PER_SEC + (u64)now.tv_nsec + SLOT_USERS_WAIT);
 }
 
 static void mask_signals(const u64 *set, u64 *ret_saved)

@@ -65,8 +65,12 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 
 /* Ends the use of the ring: generation 0, membarrier(PRIVATE_EXPEDITED_RSEQ), waits (bounded) for users, then
  * covers the range with anonymous memory. If the membarrier fails or the users do not leave, the
- * mapping stays (and the slot is retired in the latter case). Async-signal-safe. */
+ * mapping stays, and the slot is retired. Users hold a side ring's lock or wait for it, which takes them a few
+ * milliseconds at most; who detaches several slots bounds the whole by a deadline of his own
+ * (CLOCK_MONOTONIC, ns). Async-signal-safe. */
+#define SLOT_USERS_WAIT (100 * NSEC_PER_MSEC)
 void slot_detach(struct slot *s);
+void slot_detach_until(struct slot *s, u64 deadline);
 
 /* Both membarrier registrations; from the constructor, while there is one thread (later each costs an
  * RCU grace period of about 10 ms). 0 or -errno: without it nothing is ever detached. */

@@ -88,6 +88,9 @@ int wire_session_geometry(const struct wire_session *m, struct geometry *ret)
 		return -EBADMSG;
 	if (geometry_check(&g) < 0 || m->size != geometry_size(&g))
 		return -EBADMSG;
+	for (u32 i = 0; i < m->n_classes; i++)
+		if (wire_session_ids(m)[i] > ABI_ID_MAX)
+			return -EBADMSG; /* would announce an extended header */
 	*ret = g;
 	return 0;
 }

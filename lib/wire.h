@@ -120,7 +120,7 @@ static inline struct wire_header wire_header(enum wire_type type, u32 length)
 int wire_check(const void *message, size_t n);
 
 /* The geometry of a SESSION message that passed wire_check(); -EBADMSG unless geometry_check() agrees, size
- * is geometry_size(), slot < ABI_MAX_SLOTS, generation != 0 and the ids are all there. */
+ * is geometry_size(), slot < ABI_MAX_SLOTS, generation != 0 and the ids are all there and possible. */
 int wire_session_geometry(const struct wire_session *m, struct geometry *ret);
 static inline const u16 *wire_session_ids(const struct wire_session *m)
 {

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
-/* unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...). */
+/* Called from the loop; must not free the watch. unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...). */
 typedef void (*UnitFailed)(void *userdata, const char *unit, const char *result);
 
 typedef struct UnitWatch UnitWatch;

@@ -14,7 +14,8 @@ static void *eight(void *arg)
 
 static void attach(const struct region *r, u32 generation)
 {
-	if (slot_attach(writers.slot, r->fd, &r->geometry, generation, writers.cpu_ring, NULL, 0) < 0) {
+	if (slot_attach(writers.slot, r->fd, &r->geometry, generation, writers.cpu_ring, NULL, 0) <
+	    0) {
 		printf("cannot attach\n");
 		_exit(2);
 	}
@@ -40,8 +41,8 @@ static void check_unmoved(struct region *r, const u64 *offsets)
 			bad("ring %u moved after the detach", i);
 }
 
-/* A new region of another shape each time, attached a few times over: no crash, no record in another
- * generation's ring, nothing written behind a detach, sums exact. */
+/* A new region of another shape each time, attached a few times over: no crash, no record in
+ * another generation's ring, nothing written behind a detach, sums exact. */
 void mode_attach(u32 seconds)
 {
 	u64 total = 0, lost = 0, cycles = 0, sum = 0, longest = 0, random = seed * 31 + 7;
@@ -51,16 +52,17 @@ void mode_attach(u32 seconds)
 
 	writers.attaching = true;
 	writers.side_share = 300;
-	/* a control without the fence needs a sequence in the middle of a large record at the detach */
+	/* a control without the fence needs a sequence in the middle of a large record at the
+	 * detach */
 	writers.large_share = fail_fast ? 160 : 16;
 	(void)pthread_create(&t, NULL, eight, NULL);
 	for (u64 end = wall() + seconds * NSEC_PER_SEC; wall() < end && n_bad < 100;) {
 		u32 sub = random_next(&random) % 4 ? 12 + (u32)(random_next(&random) % 3) : 16;
 		u32 first = generation + 1, times = 1 + (u32)(random_next(&random) % 16);
-		struct region r = make_region(sub + 4 + (u32)(random_next(&random) % 2), sub,
-					      random_next(&random) % 8 ? N_CPU : 1,
-					      1 + (u32)(random_next(&random) % 3), ABI_POLICY_OVERWRITE,
-					      first);
+		struct region r =
+		    make_region(sub + 4 + (u32)(random_next(&random) % 2), sub,
+				random_next(&random) % 8 ? N_CPU : 1,
+				1 + (u32)(random_next(&random) % 3), ABI_POLICY_OVERWRITE, first);
 		u64 offsets[8];
 
 		for (u32 i = 0; i < times; i++, cycles++) {
@@ -90,13 +92,14 @@ void mode_attach(u32 seconds)
 	if (total != o.number[0] + o.number[1] || lost != o.lost[0] + o.lost[1])
 		bad("rings count %lu lost %lu, threads %lu and %lu", total, lost,
 		    o.number[0] + o.number[1], o.lost[0] + o.lost[1]);
-	printf("  %lu attachments; records %lu, stale %lu, lost %lu, side %lu; detach mean %lu us, longest %lu us; checked %lu\n",
-	       cycles, total, o.stale, lost, o.side, cycles ? sum / cycles / 1000 : 0, longest / 1000,
-	       checked.records);
+	printf("  %lu attachments; records %lu, stale %lu, lost %lu, side %lu; detach mean %lu us, "
+	       "longest %lu us; checked %lu\n",
+	       cycles, total, o.stale, lost, o.side, cycles ? sum / cycles / 1000 : 0,
+	       longest / 1000, checked.records);
 }
 
-/* As attach, but the owner of the memory punches it out around the detach: sequences take page faults that
- * sleep in the kernel. Nothing but survival is checked. */
+/* As attach, but the owner of the memory punches it out around the detach: sequences take page
+ * faults that sleep in the kernel. Nothing but survival is checked. */
 static int punch_fd = -1;
 static pthread_mutex_t punching = PTHREAD_MUTEX_INITIALIZER;
 
@@ -108,7 +111,8 @@ static void *puncher(void *arg)
 		(void)pthread_mutex_lock(&punching);
 		if (punch_fd >= 0) {
 			any = true;
-			(void)fallocate(punch_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4 << 20);
+			(void)fallocate(punch_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+					4 << 20);
 		}
 		(void)pthread_mutex_unlock(&punching);
 		if (!any)
@@ -135,7 +139,7 @@ void mode_punch(u32 seconds)
 	(void)pthread_create(&p, NULL, puncher, NULL);
 	for (u64 end = wall() + seconds * NSEC_PER_SEC; wall() < end; cycles++) {
 		struct region r =
-			make_region(19, 15, N_CPU, 1, ABI_POLICY_OVERWRITE, (u32)cycles + 1);
+		    make_region(19, 15, N_CPU, 1, ABI_POLICY_OVERWRITE, (u32)cycles + 1);
 
 		attach(&r, (u32)cycles + 1);
 		nap((u32)(random_next(&random) % 1000));

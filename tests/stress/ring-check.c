@@ -8,7 +8,7 @@
 
 #define PERCENT 80 /* how far a snapshot must reach back; 14/16 is what the ring promises */
 
-struct checked checked = { .reach = 100 };
+struct checked checked = {.reach = 100};
 
 bool check_record(const struct record *r, u64 floor, u32 ring, struct pay *ret)
 {
@@ -72,7 +72,8 @@ bool check_record(const struct record *r, u64 floor, u32 ring, struct pay *ret)
 	return true;
 }
 
-/* Walks sub-buffers [first, offset) of one ring in `data`; `each` gets every record that is intact. */
+/* Walks sub-buffers [first, offset) of one ring in `data`; `each` gets every record that is intact.
+ */
 struct walk {
 	u32 ring;
 	void (*each)(struct walk *w, const struct record *r, const struct pay *p);
@@ -98,8 +99,8 @@ static void walk(struct walk *w, const struct reader *r, const u8 *data, u64 fir
 			continue;
 		}
 		if (w->any && h->count != w->count)
-			bad("ring %u: sub-buffer %lu counts %lu, walked to %lu", w->ring, at, h->count,
-			    w->count);
+			bad("ring %u: sub-buffer %lu counts %lu, walked to %lu", w->ring, at,
+			    h->count, w->count);
 		w->count = h->count;
 		w->any = true;
 		for (u64 in = ABI_SUB_HEADER; at + in < end;) {
@@ -112,7 +113,8 @@ static void walk(struct walk *w, const struct reader *r, const u8 *data, u64 fir
 				break;
 			}
 			if (in == ABI_SUB_HEADER && one.time != h->begin)
-				bad("ring %u: begin %lu, first record %lu", w->ring, h->begin, one.time);
+				bad("ring %u: begin %lu, first record %lu", w->ring, h->begin,
+				    one.time);
 			in += step;
 			w->count++;
 			if (!check_record(&one, floor, w->ring, &pay))
@@ -210,7 +212,7 @@ void check_snapshot(struct region *region, u8 *copy, bool hold)
 
 	for (u32 i = 0; i < n; i++) {
 		const struct abi_sub *h =
-			(const struct abi_sub *)(copy + at[i] + (first[i] & (r[i].size - 1)));
+		    (const struct abi_sub *)(copy + at[i] + (first[i] & (r[i].size - 1)));
 
 		if (first[i] >= offset[i]) {
 			if (!late && offset[i] >= r[i].size)
@@ -232,7 +234,7 @@ void check_snapshot(struct region *region, u8 *copy, bool hold)
 			s.since = MAX(s.since, h->begin);
 	}
 	for (u32 i = 0; i < n; i++) {
-		struct walk w = { .ring = i, .each = each_of_snapshot, .user = &s, .cut = cut };
+		struct walk w = {.ring = i, .each = each_of_snapshot, .user = &s, .cut = cut};
 
 		memset(s.last, 0, sizeof(s.last));
 		walk(&w, &r[i], copy + at[i], first[i], offset[i]);
@@ -252,8 +254,9 @@ void check_snapshot(struct region *region, u8 *copy, bool hold)
 				continue;
 			checked.returned++;
 			if (!seen->n || seen->max < number - 1)
-				bad("who %u kind %u: call %lu returned before the cut, newest kept %ld", w,
-				    k, number - 1, seen->n ? (long)seen->max : -1l);
+				bad("who %u kind %u: call %lu returned before the cut, newest kept "
+				    "%ld",
+				    w, k, number - 1, seen->n ? (long)seen->max : -1l);
 		}
 }
 
@@ -268,11 +271,11 @@ static void each_of_generation(struct walk *w, const struct record *r, const str
 
 u64 check_quiet(struct region *region, u32 first, u32 last)
 {
-	u32 range[2] = { first, last };
+	u32 range[2] = {first, last};
 	u64 total = 0;
 
 	for (u32 i = 0; i < region->geometry.n_ring + region->geometry.n_side; i++) {
-		struct walk w = { .ring = i, .each = each_of_generation, .user = range };
+		struct walk w = {.ring = i, .each = each_of_generation, .user = range};
 		struct reader r;
 		u64 offset, count;
 
@@ -291,7 +294,7 @@ u64 check_quiet(struct region *region, u32 first, u32 last)
 
 u64 check_lost(struct region *region, bool print)
 {
-	u64 all = 0, by[ABI_LOST_CAUSES] = { 0 };
+	u64 all = 0, by[ABI_LOST_CAUSES] = {0};
 
 	for (u32 i = 0; i < region->geometry.n_ring + region->geometry.n_side; i++) {
 		struct reader r;
@@ -302,7 +305,8 @@ u64 check_lost(struct region *region, bool print)
 			by[c] += reader_lost_by(&r, c);
 	}
 	if (print)
-		printf("  lost: full %lu, held %lu, big %lu, busy %lu\n", by[0], by[1], by[2], by[3]);
+		printf("  lost: full %lu, held %lu, big %lu, busy %lu\n", by[0], by[1], by[2],
+		       by[3]);
 	return all;
 }
 

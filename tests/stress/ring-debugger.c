@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Under ptrace: single-stepped, no sequence ever ends, and the side ring must take the records; and SIGKILL at
- * each instruction of every sequence in turn. */
+/* Under ptrace: single-stepped, no sequence ever ends, and the side ring must take the records; and
+ * SIGKILL at each instruction of every sequence in turn. */
 #include "lib/sequence.h"
 #include "tests/stress/ring.h"
 
@@ -40,17 +40,19 @@ static void one_cpu(void)
 void mode_step(u32 seconds)
 {
 	struct region r = make_region(16, 12, N_CPU, N_SIDE, ABI_POLICY_OVERWRITE, 1);
+	/* a reading of the clock for each turn takes its time */
+	u32 n = record_clock.kind == ABI_CLOCK_COUNTER ? 20 : 5;
 	u64 steps = 0, count, lost;
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
 		static u64 huge[1100];
-		struct record_part part = { &huge[1], 8700, 0 };
+		struct record_part part = {&huge[1], 8700, 0};
 
 		attach(&r);
 		be_traced();
-		for (u32 i = 0; i < 20; i++)
+		for (u32 i = 0; i < n; i++)
 			(void)writer_emit(0, 0, 5, false);
 		(void)record_write(writers.slot, 1, 1, 1ull << 32, 1, &record_clock, &part, 1);
 		_exit(0);
@@ -70,9 +72,9 @@ void mode_step(u32 seconds)
 	}
 	count = check_quiet(&r, 0, ~0u);
 	lost = check_lost(&r, false);
-	if (count != 20 || lost != 1 || shared->t[0].number[0] != 20)
+	if (count != n || lost != 1 || shared->t[0].number[0] != n)
 		bad("records %lu, lost %lu", count, lost);
-	printf("  %lu steps for 20 records and a loss\n", steps);
+	printf("  %lu steps for %u records and a loss\n", steps, n);
 	region_close(&r);
 }
 
@@ -115,7 +117,8 @@ static void script(const struct region *r)
 			(void)writer_emit(0, 0, PAY_LONG, false);
 		return;
 	}
-	for (u32 i = 0; i < 3; i++) { /* an exact fit, then an entry; not with a text, whose size is its own */
+	for (u32 i = 0; i < 3;
+	     i++) { /* an exact fit, then an entry; not with a text, whose size is its own */
 		fill_up(r);
 		if (left(r) >= 40 && left(r) <= 144)
 			(void)writer_emit(0, 0, (u32)left(r) - 40, false);
@@ -176,8 +179,7 @@ static void found(u64 address, u32 region, u32 clock)
 		if (instructions[i].address == address && instructions[i].clock == clock)
 			return;
 	instructions[n_instructions++] = (struct instruction){
-		.address = address, .sequence = (u32)sequence, .region = region, .clock = clock
-	};
+	    .address = address, .sequence = (u32)sequence, .region = region, .clock = clock};
 }
 
 /* Plants a breakpoint; returns the bytes that were there. */
@@ -189,8 +191,8 @@ static long plant(pid_t pid, u64 address)
 	return text;
 }
 
-/* From the start of a sequence to its end, step by step. A repeated move is cut short: the region is thrown
- * away afterwards. */
+/* From the start of a sequence to its end, step by step. A repeated move is cut short: the region
+ * is thrown away afterwards. */
 static bool step_through(pid_t pid, u32 region, u32 clock)
 {
 	struct user_regs_struct regs;
@@ -211,8 +213,8 @@ static bool step_through(pid_t pid, u32 region, u32 clock)
 	return true;
 }
 
-/* What the script executes of the sequences, told by stepping through each with an rseq area that the kernel
- * does not know, so that nothing is restarted. */
+/* What the script executes of the sequences, told by stepping through each with an rseq area that
+ * the kernel does not know, so that nothing is restarted. */
 static void find_instructions(const struct region *r, u32 region, u32 clock)
 {
 	u32 n = (u32)(sequence_last - sequence_first);
@@ -287,18 +289,19 @@ static void check_coverage(void)
 			if (instructions[k].sequence != i)
 				continue;
 			if (instructions[k].address > next + (first ? 0 : 15))
-				bad("sequence %u: bytes %lu to %lu were never executed", i, next - at,
-				    instructions[k].address - at);
+				bad("sequence %u: bytes %lu to %lu were never executed", i,
+				    next - at, instructions[k].address - at);
 			next = instructions[k].address;
 			first = false;
 		}
 		if (next + 15 < end)
-			bad("sequence %u: bytes %lu to %lu were never executed", i, next - at, end - at);
+			bad("sequence %u: bytes %lu to %lu were never executed", i, next - at,
+			    end - at);
 	}
 }
 
-/* The script again, from another process, with SIGKILL at that instruction. Then the ring must be walkable,
- * count what was said to be recorded, and take records. */
+/* The script again, from another process, with SIGKILL at that instruction. Then the ring must be
+ * walkable, count what was said to be recorded, and take records. */
 static void kill_at(struct region *r, const struct instruction *what, u64 *hits)
 {
 	u64 count = check_quiet(r, 0, ~0u), lost = check_lost(r, false), now_count, now_lost;
@@ -340,10 +343,13 @@ static void kill_at(struct region *r, const struct instruction *what, u64 *hits)
 	now_count = check_quiet(r, 0, ~0u);
 	now_lost = check_lost(r, false);
 	/* killed in `base`: published, though the call had not returned */
-	if (now_count != count + s->number[0] + in_base || now_lost != lost + s->lost[0] + s->lost[1])
-		bad("killed at +%lu of sequence %u: count %lu, lost %lu, but told %lu and %lu (and base %d)",
+	if (now_count != count + s->number[0] + in_base ||
+	    now_lost != lost + s->lost[0] + s->lost[1])
+		bad("killed at +%lu of sequence %u: count %lu, lost %lu, but told %lu and %lu (and "
+		    "base %d)",
 		    what->address - sequence_first[what->sequence].start, what->sequence,
-		    now_count - count, now_lost - lost, s->number[0], s->lost[0] + s->lost[1], in_base);
+		    now_count - count, now_lost - lost, s->number[0], s->lost[0] + s->lost[1],
+		    in_base);
 	/* not stuck: the next writer gets on */
 	line_of(r)->hold = 0;
 	store_release_u64(&line_of(r)->consumed, line_of(r)->offset & ~4095ull);
@@ -361,11 +367,11 @@ void mode_instructions(u32 seconds)
 	static const struct {
 		u32 ring_shift, sub_shift, policy;
 	} shapes[3] = {
-		{ 16, 12, ABI_POLICY_OVERWRITE },
-		{ 20, 16, ABI_POLICY_OVERWRITE },
-		{ 16, 12, ABI_POLICY_DISCARD },
+	    {16, 12, ABI_POLICY_OVERWRITE},
+	    {20, 16, ABI_POLICY_OVERWRITE},
+	    {16, 12, ABI_POLICY_DISCARD},
 	};
-	const struct record_clock clocks[2] = { record_clock, { ABI_CLOCK_MONOTONIC, 0 } };
+	const struct record_clock clocks[2] = {record_clock, {ABI_CLOCK_MONOTONIC, 0}};
 	struct slot *slots = writers.slot;
 	u64 hits = 0;
 
@@ -374,11 +380,12 @@ void mode_instructions(u32 seconds)
 		exit(SKIPPED);
 	one_cpu();
 	writers.producer = 1;
-	/* first all that is executed, then each of it in turn, both on regions of their own by clock */
+	/* first all that is executed, then each of it in turn, both on regions of their own by
+	 * clock */
 	for (u32 round = 0; round < 12; round++) {
 		u32 clock = round / 3 % 2, i = round % 3;
-		struct region r = make_region(shapes[i].ring_shift, shapes[i].sub_shift, N_CPU, N_SIDE,
-					      shapes[i].policy, 1);
+		struct region r = make_region(shapes[i].ring_shift, shapes[i].sub_shift, N_CPU,
+					      N_SIDE, shapes[i].policy, 1);
 
 		record_clock = clocks[clock];
 		writers.slot = slots + clock * 3 + i;

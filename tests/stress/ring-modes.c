@@ -26,13 +26,16 @@ static void overwrite(u32 seconds, bool hold)
 		bad("producer ended with %x", (unsigned)status);
 	check_snapshot(&r, copy, true);
 	check_totals(&r, 4);
-	printf("  snapshots %lu (not held to the end: %lu, longest %lu us), records checked %lu (extended %lu), walked off %lu\n",
+	printf("  snapshots %lu (not held to the end: %lu, longest %lu us), records checked %lu "
+	       "(extended %lu), walked off %lu\n",
 	       checked.snapshots, checked.late, checked.longest_ns / 1000, checked.records,
 	       checked.extended, checked.walked_off);
-	printf("  reach back >= %lu %% over %lu rings; calls that had returned and were found %lu\n",
-	       checked.reach, checked.reaches, checked.returned);
+	printf(
+	    "  reach back >= %lu %% over %lu rings; calls that had returned and were found %lu\n",
+	    checked.reach, checked.reaches, checked.returned);
 	if (!checked.extended || !checked.returned)
-		bad("nothing was proved: %lu extended, %lu returned", checked.extended, checked.returned);
+		bad("nothing was proved: %lu extended, %lu returned", checked.extended,
+		    checked.returned);
 	free(copy);
 	region_close(&r);
 }
@@ -42,8 +45,8 @@ void mode_overwrite(u32 seconds)
 	overwrite(seconds, true);
 }
 
-/* The rule "drop what the writer stands before or in, one lap back, and all that is older" alone keeps all
- * of it right; only the reach goes. */
+/* The rule "drop what the writer stands before or in, one lap back, and all that is older" alone
+ * keeps all of it right; only the reach goes. */
 void mode_overwrite_nohold(u32 seconds)
 {
 	overwrite(seconds, false);
@@ -84,8 +87,8 @@ static u64 consume(const struct reader *r, u32 ring, struct consumer *c)
 
 		if (!in) {
 			if (h->position != start || h->count != c->count)
-				bad("ring %u at %lu: header says %lu, count %lu for %lu", ring, start,
-				    h->position, h->count, c->count);
+				bad("ring %u at %lu: header says %lu, count %lu for %lu", ring,
+				    start, h->position, h->count, c->count);
 			c->clock = h->begin;
 			in = ABI_SUB_HEADER;
 		}
@@ -122,7 +125,7 @@ static u64 consume(const struct reader *r, u32 ring, struct consumer *c)
 void mode_discard(u32 seconds)
 {
 	struct region r = make_region(18, 14, N_CPU, N_SIDE, ABI_POLICY_DISCARD, 1);
-	struct consumer c[N_RINGS] = { 0 };
+	struct consumer c[N_RINGS] = {0};
 	struct reader readers[N_RINGS];
 	u64 seen = 0, end, lost;
 	struct state o;
@@ -166,8 +169,8 @@ void mode_discard(u32 seconds)
 	region_close(&r);
 }
 
-/* Four processes of two threads on one set of rings, SIGKILL at random: a snapshot after each death holds what
- * the dead had been told is recorded. */
+/* Four processes of two threads on one set of rings, SIGKILL at random: a snapshot after each death
+ * holds what the dead had been told is recorded. */
 void mode_kill(u32 seconds)
 {
 	enum { PROCESSES = 4, THREADS = 2 };
@@ -208,7 +211,8 @@ void mode_kill(u32 seconds)
 	}
 	check_snapshot(&r, copy, true);
 	(void)check_lost(&r, true);
-	printf("  kills %lu (%lu had recorded), side locks broken %lu, snapshots %lu (late %lu), records checked %lu (extended %lu), returned and found %lu, reach >= %lu %%\n",
+	printf("  kills %lu (%lu had recorded), side locks broken %lu, snapshots %lu (late %lu), "
+	       "records checked %lu (extended %lu), returned and found %lu, reach >= %lu %%\n",
 	       kills, with_records, broken, checked.snapshots, checked.late, checked.records,
 	       checked.extended, checked.returned, checked.reach);
 	if (!with_records)

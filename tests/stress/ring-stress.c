@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* ring-stress [control] MODE counter|monotonic SECONDS [SEED]
  *
- * Exit status 0: all held; 1: something was broken; 2: it could not run; 77: skipped. Under `control`, which
- * runs builds that are broken on purpose, 0 says that it was noticed within SECONDS: the mode failed or died.
- * TRACER_STRESS_SECONDS replaces SECONDS. */
+ * Exit status 0: all held; 1: something was broken; 2: it could not run; 77: skipped. Under
+ * `control`, which runs builds that are broken on purpose, 0 says that it was noticed within
+ * SECONDS: the mode failed or died. TRACER_STRESS_SECONDS replaces SECONDS. */
 #include "tests/stress/ring.h"
 
 #include <signal.h>
@@ -56,7 +56,7 @@ u64 wall(void)
 /* not to wait for anything, but to be somewhere else */
 void nap(u32 microseconds)
 {
-	struct timespec t = { 0, (long)microseconds * 1000 };
+	struct timespec t = {0, (long)microseconds * 1000};
 
 	(void)nanosleep(&t, NULL);
 }
@@ -64,16 +64,16 @@ void nap(u32 microseconds)
 struct region make_region(u32 ring_shift, u32 sub_shift, u32 n_ring, u32 n_side, u32 policy,
 			  u32 generation)
 {
-	static const u32 rings[] = { 0, 1 };
+	static const u32 rings[] = {0, 1};
 	const struct geometry g = {
-		.ring_shift = ring_shift,
-		.sub_shift = sub_shift,
-		.side_shift = ring_shift,
-		.side_sub_shift = sub_shift,
-		.n_ring = n_ring,
-		.n_side = n_side,
-		.policy = policy,
-		.contexts = ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
+	    .ring_shift = ring_shift,
+	    .sub_shift = sub_shift,
+	    .side_shift = ring_shift,
+	    .side_sub_shift = sub_shift,
+	    .n_ring = n_ring,
+	    .n_side = n_side,
+	    .policy = policy,
+	    .contexts = ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
 	};
 	struct region r;
 	int error = region_create(&r, "stress", &g, 0, generation, rings, n_ring);
@@ -87,10 +87,10 @@ struct region make_region(u32 ring_shift, u32 sub_shift, u32 n_ring, u32 n_side,
 
 static void calibrate(const char *kind)
 {
-	const struct record_clock ticks = { ABI_CLOCK_COUNTER, 1ull << 32 };
+	const struct record_clock ticks = {ABI_CLOCK_COUNTER, 1ull << 32};
 	u64 a, b;
 
-	record_clock = (struct record_clock){ ABI_CLOCK_MONOTONIC, 0 };
+	record_clock = (struct record_clock){ABI_CLOCK_MONOTONIC, 0};
 	if (!strcmp(kind, "monotonic"))
 		return;
 	a = wall();
@@ -106,15 +106,16 @@ static const struct {
 	const char *name;
 	void (*run)(u32 seconds);
 } modes[] = {
-	{ "overwrite", mode_overwrite }, { "overwrite-nohold", mode_overwrite_nohold },
-	{ "discard", mode_discard },	 { "attach", mode_attach },
-	{ "punch", mode_punch },	 { "kill", mode_kill },
-	{ "step", mode_step },		 { "instructions", mode_instructions },
+    {"overwrite", mode_overwrite}, {"overwrite-nohold", mode_overwrite_nohold},
+    {"discard", mode_discard},     {"attach", mode_attach},
+    {"punch", mode_punch},         {"kill", mode_kill},
+    {"step", mode_step},           {"instructions", mode_instructions},
 };
 
 static int run(const char *mode, const char *clock, u32 seconds)
 {
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 2;
 	calibrate(clock);

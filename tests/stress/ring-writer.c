@@ -47,7 +47,7 @@ enum record_result writer_emit(u32 who, u32 kind, u32 fill, bool side)
 		struct pay pay;
 	} head;
 	struct state *s = &shared->t[who];
-	struct record_part parts[2] = { { &head.pay, PAY_HEAD, 0 } };
+	struct record_part parts[2] = {{&head.pay, PAY_HEAD, 0}};
 	static __thread struct {
 		u64 headroom;
 		u8 bytes[PAY_LONG + 8];
@@ -76,20 +76,20 @@ enum record_result writer_emit(u32 who, u32 kind, u32 fill, bool side)
 		if (!long_head.bytes[PAY_LONG - 1])
 			memcpy(long_head.bytes + sizeof(head.pay), long_tail + sizeof(head.pay),
 			       PAY_LONG - sizeof(head.pay));
-		parts[0] = (struct record_part){ long_head.bytes, PAY_LONG, 0 };
+		parts[0] = (struct record_part){long_head.bytes, PAY_LONG, 0};
 	} else if (fill == PAY_LONG) {
 		parts[0].size = sizeof(head.pay);
-		parts[n++] = (struct record_part){ long_tail + sizeof(head.pay),
-						   PAY_LONG - sizeof(head.pay), 0 };
+		parts[n++] = (struct record_part){long_tail + sizeof(head.pay),
+						  PAY_LONG - sizeof(head.pay), 0};
 	} else if (head.pay.number % 16 == 3) {
 		/* gathered by the sequence */
-		parts[n++] = (struct record_part){ head.pay.fill, fill, 0 };
+		parts[n++] = (struct record_part){head.pay.fill, fill, 0};
 	} else if (head.pay.number % 16 == 5 && !kind) {
 		u32 size = MIN(fill, 100u) + 1;
 
 		id = ID_TEXT;
 		pay_text(&head.pay, text, size, false);
-		parts[n++] = (struct record_part){ text, size, 1 };
+		parts[n++] = (struct record_part){text, size, 1};
 	} else {
 		parts[0].size += fill;
 	}
@@ -134,8 +134,8 @@ static void *writer(void *arg)
 	u64 random = seed * 0x9e3779b97f4a7c15 ^ (who + 1ull) * 0xbf58476d1ce4e5b9 ^
 		     (u64)shared->incarnation[who] << 32;
 	long hz = who & 1 ? 10000 : 1000;
-	struct itimerspec every = { { 0, 1000000000 / hz }, { 0, 1000000000 / hz } };
-	struct sigevent event = { .sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN };
+	struct itimerspec every = {{0, 1000000000 / hz}, {0, 1000000000 / hz}};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN};
 	sigset_t tick;
 	timer_t timer;
 
@@ -182,7 +182,7 @@ void writers_run(u32 first, u32 n)
 
 void writers_init(void)
 {
-	struct sigaction action = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
+	struct sigaction action = {.sa_handler = on_tick, .sa_flags = SA_RESTART};
 
 	writers.slot = slots;
 	(void)sigaction(SIGRTMIN, &action, NULL);
@@ -225,7 +225,7 @@ pid_t writers_start(const struct region *r, u32 first, u32 n)
 
 void writers_total(u32 n, struct state *ret)
 {
-	*ret = (struct state){ 0 };
+	*ret = (struct state){0};
 	for (u32 i = 0; i < n; i++) {
 		for (u32 k = 0; k < 2; k++) {
 			ret->number[k] += shared->t[i].number[k];

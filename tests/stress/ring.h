@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The stress of the ring: writers that record a computed pattern, a reader that checks every claim of
- * lib/abi.h, and modes that put the two together. Built with stamps of 16 bits (see ABI_STAMP_BITS): a wrap
- * every 65 us, so that one record in about ten is extended. */
+/* The stress of the ring: writers that record a computed pattern, a reader that checks every claim
+ * of lib/abi.h, and modes that put the two together. Built with stamps of 16 bits (see
+ * ABI_STAMP_BITS): a wrap every 65 us, so that one record in about ten is extended. */
 #pragma once
 
 #include "lib/atomic.h"
@@ -12,8 +12,8 @@
 
 #include <sys/types.h>
 
-#define N_CPU	2u /* rings; threads on other CPUs use the side rings */
-#define N_SIDE	2u
+#define N_CPU   2u /* rings; threads on other CPUs use the side rings */
+#define N_SIDE  2u
 #define N_RINGS (N_CPU + N_SIDE)
 #define MAX_WHO 16u
 
@@ -24,19 +24,21 @@ struct pay {
 	u8 fill[104];
 };
 #define PAY_HEAD 24u
-/* the ids of records; a text's fields behind PAY_HEAD are a string, shortened by half after it was measured
- * when its number is even in steps of 16 */
-#define ID_NUMBER 100 /* kind 0 */
+/* the ids of records; a text's fields behind PAY_HEAD are a string, shortened by half after it was
+ * measured when its number is even in steps of 16 */
+#define ID_NUMBER  100 /* kind 0 */
 #define ID_HANDLER 101 /* kind 1 */
-#define ID_TEXT	  102 /* kind 0 as well */
+#define ID_TEXT    102 /* kind 0 as well */
 static inline u32 id_kind(u32 id)
 {
 	return id == ID_HANDLER;
 }
-/* Records of this size keep a sequence running for microseconds. Behind struct pay they are a constant. */
+/* Records of this size keep a sequence running for microseconds. Behind struct pay they are a
+ * constant. */
 #define PAY_LONG 40000u
 
-/* What a thread says about itself, in memory shared with the checker; kind 1 is its signal handler. */
+/* What a thread says about itself, in memory shared with the checker; kind 1 is its signal handler.
+ */
 struct state {
 	u64 number[2], before[2], lost[2], stale, side;
 } __attribute__((aligned(128)));
@@ -64,10 +66,10 @@ struct region make_region(u32 ring_shift, u32 sub_shift, u32 n_ring, u32 n_side,
 struct writers {
 	struct slot *slot; /* replaced when it is retired */
 	u32 producer;
-	bool attaching;	 /* generations come and go */
+	bool attaching;   /* generations come and go */
 	bool number_lost; /* a lost record keeps its number */
-	u32 side_share;	 /* one record in so many goes straight to the side ring; 0: none */
-	u32 large_share; /* attaching: of 256 records, so many are large */
+	u32 side_share;   /* one record in so many goes straight to the side ring; 0: none */
+	u32 large_share;  /* attaching: of 256 records, so many are large */
 	u16 cpu_ring[ABI_MAX_CPUS];
 };
 extern struct writers writers;
@@ -92,7 +94,8 @@ pid_t writers_start(const struct region *r, u32 first, u32 n);
 void writers_total(u32 n, struct state *ret);
 u8 pay_byte(const struct pay *p, u32 i);
 u8 pay_tail(u32 i);
-/* the text of p, `size` bytes with its NUL; as recorded, or as it is in memory when it is recorded */
+/* the text of p, `size` bytes with its NUL; as recorded, or as it is in memory when it is recorded
+ */
 void pay_text(const struct pay *p, char *text, u32 size, bool recorded);
 
 /* ---- ring-check.c ---- */

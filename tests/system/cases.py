@@ -39,10 +39,10 @@ class Cases:
             except Exception:
                 failed += 1
                 for line in traceback.format_exc().splitlines():
-                    print(f'# {line}')
-                print('# ---- the journal since the case began')
+                    print(f'# {line}', file=sys.stderr)
+                print('# ---- the journal since the case began', file=sys.stderr)
                 for line in machine.journal.text(mark)[-60:]:
-                    print(f'# {line}')
+                    print(f'# {line}', file=sys.stderr)
                 print(f'not ok {i} {name}', flush=True)
                 if getattr(f, 'vital', False):
                     print(f'Bail out! {name} failed', flush=True)

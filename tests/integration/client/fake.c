@@ -314,6 +314,14 @@ static gpointer run(gpointer data)
 	}
 }
 
+void fake_memory(Fake *f, u64 memory)
+{
+	g_assert_cmpint(geometry_plan(&f->geometry, memory, 16, f->n_cpu, f->n_cpu,
+				      ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
+				      NULL),
+			==, 0);
+}
+
 Fake *fake_new(void)
 {
 	Fake *f = g_new0(Fake, 1);
@@ -338,10 +346,7 @@ Fake *fake_new(void)
 	f->n_cpu = (u32)sysconf(_SC_NPROCESSORS_CONF);
 	for (u32 i = 0; i < ABI_MAX_CPUS; i++)
 		f->page->cpu_ring[i] = i < f->n_cpu ? (u16)i : ABI_NO_RING;
-	g_assert_cmpint(geometry_plan(&f->geometry, 8 << 20, 16, f->n_cpu, f->n_cpu,
-				      ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
-				      NULL),
-			==, 0);
+	fake_memory(f, 8 << 20);
 	f->next_generation = 100;
 	f->exchanges = g_array_new(FALSE, TRUE, sizeof(FakeExchange));
 	f->quit = eventfd(0, EFD_CLOEXEC);

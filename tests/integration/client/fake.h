@@ -48,6 +48,8 @@ Fake *fake_new(void);
 void fake_free(Fake *f);
 const char *fake_directory(Fake *f);
 void fake_behave(Fake *f, FakeBehaviour b);
+/* Bytes of each session's rings, for those that start from now on. */
+void fake_memory(Fake *f, u64 memory);
 /* Between accept and the answer: called on the fake's thread. */
 void fake_before_answer(Fake *f, void (*call)(void *), void *userdata);
 

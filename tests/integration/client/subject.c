@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -253,6 +254,132 @@ static void *reopener(void *data)
 	return NULL;
 }
 
+static char **run(char **a);
+
+static void *runner(void *data)
+{
+	run(data);
+	return NULL;
+}
+
+/* Behind the "end" of a block that was run elsewhere. */
+static char **behind_end(char **a)
+{
+	for (int depth = 1; depth; a++) {
+		if (!*a)
+			errx(1, "no end");
+		depth += !strcmp(*a, "fork") || !strcmp(*a, "clone") || !strcmp(*a, "thread");
+		depth -= !strcmp(*a, "end");
+	}
+	return a;
+}
+
+/* Fills the numbers of an exchange under way with sockets of the program's own, each with a message waiting; then
+ * looks whether all are still there. */
+static int own[32][2], n_own;
+
+static void *replacer(void *data)
+{
+	char c;
+
+	(void)data;
+	if (read(0, &c, 1) != 1)
+		exit(3);
+	for (int fd = 3; fd < 64; fd++)
+		close(fd);
+	for (n_own = 0; n_own < 30; n_own++)
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, own[n_own]) < 0 ||
+		    send(own[n_own][0], "mine", 4, 0) != 4 || send(own[n_own][1], "mine", 4, 0) != 4)
+			err(1, "socketpair");
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
+	return NULL;
+}
+
+/* Forks while the main thread is in the middle of an exchange; the child's first record clears up after it. */
+static void *forker(void *data)
+{
+	char c;
+
+	if (read(0, &c, 1) != 1)
+		exit(3);
+	*(pid_t *)data = fork();
+	if (*(pid_t *)data == 0) {
+		if (read(0, &c, 1) != 1)
+			exit(3);
+		trace_subject_number(counter++);
+		_exit(count_fds() == n_fds_at_start ? 0 : 7);
+	}
+	c = 'w';
+	if (write(1, &c, 1) != 1)
+		exit(3);
+	return NULL;
+}
+
+static void check_own_sockets(void)
+{
+	char bytes[64];
+
+	for (int i = 0; i < n_own; i++)
+		for (int k = 0; k < 2; k++) {
+			if (recv(own[i][k], bytes, sizeof(bytes), MSG_DONTWAIT) != 4)
+				errx(1, "a message of ours is gone: %d", own[i][k]);
+			if (recv(own[i][k], bytes, sizeof(bytes), MSG_DONTWAIT) >= 0)
+				errx(1, "somebody sends to us: %d", own[i][k]);
+		}
+	for (int i = 0; i < n_own; i++)
+		for (int k = 0; k < 2; k++)
+			close(own[i][k]);
+}
+
+/* A child of vfork, on another CPU than its parent's area says, forks. */
+static void vfork_then_fork(int n)
+{
+	pid_t pid, inner;
+
+	pin(0);
+	trace_subject_number(counter++);
+	pid = vfork();
+	if (pid < 0)
+		err(1, "vfork");
+	if (pid == 0) {
+		pin(1);
+		inner = fork();
+		if (inner == 0)
+			for (int i = 0; i < n; i++)
+				trace_subject_number(counter++);
+		else
+			reap(inner);
+		_exit(0);
+	}
+	reap(pid);
+}
+
+static void vfork_in_vfork(int n)
+{
+	volatile pid_t pid = vfork();
+	pid_t inner;
+
+	if (pid < 0)
+		err(1, "vfork");
+	if (pid == 0) {
+		for (int i = 0; i < n; i++)
+			trace_subject_number(counter++);
+		inner = vfork();
+		if (inner == 0) {
+			for (int i = 0; i < n; i++)
+				trace_subject_number(counter++);
+			_exit(0);
+		}
+		reap(inner);
+		for (int i = 0; i < n; i++)
+			trace_subject_number(counter++);
+		_exit(0);
+	}
+	reap(pid);
+}
+
 static char **run(char **a)
 {
 	while (*a) {
@@ -294,15 +421,23 @@ static char **run(char **a)
 			a += 2;
 		} else if (!strcmp(c, "threads")) {
 			uint64_t n = strtoull(a[1], NULL, 0);
-			pthread_t t[64];
 			int k = atoi(a[0]);
+			pthread_t *t = calloc((size_t)k, sizeof(*t));
 
 			for (int i = 0; i < k; i++)
 				if (pthread_create(&t[i], NULL, emitter, &n))
 					errx(1, "thread");
 			for (int i = 0; i < k; i++)
 				pthread_join(t[i], NULL);
+			free(t);
 			a += 2;
+		} else if (!strcmp(c, "thread")) {
+			pthread_t t;
+
+			if (pthread_create(&t, NULL, runner, a))
+				errx(1, "thread");
+			pthread_join(t, NULL);
+			a = behind_end(a);
 		} else if (!strcmp(c, "fork") || !strcmp(c, "clone")) {
 			pid_t pid = *c == 'f'
 					? fork()
@@ -315,12 +450,7 @@ static char **run(char **a)
 				_exit(0);
 			}
 			reap(pid);
-			for (int depth = 1; depth; a++) {
-				if (!*a)
-					errx(1, "no end");
-				depth += !strcmp(*a, "fork") || !strcmp(*a, "clone");
-				depth -= !strcmp(*a, "end");
-			}
+			a = behind_end(a);
 		} else if (!strcmp(c, "vfork")) {
 			/* the child on the other CPU, where the parent's ring is not */
 			int n = atoi(*a++);
@@ -338,6 +468,10 @@ static char **run(char **a)
 				_exit(0);
 			}
 			reap(pid);
+		} else if (!strcmp(c, "vfork-fork")) {
+			vfork_then_fork(atoi(*a++));
+		} else if (!strcmp(c, "vfork-vfork")) {
+			vfork_in_vfork(atoi(*a++));
 		} else if (!strcmp(c, "vfork-fails")) {
 			/* root has no limit of processes, but a filter binds him too */
 			refuse_vfork();
@@ -393,6 +527,21 @@ static char **run(char **a)
 			pthread_create(&t, NULL, reopener, NULL);
 			trace_subject_number(counter++);
 			pthread_join(t, NULL);
+		} else if (!strcmp(c, "replace-during")) {
+			pthread_t t;
+
+			pthread_create(&t, NULL, replacer, NULL);
+			trace_subject_number(counter++);
+			pthread_join(t, NULL);
+			check_own_sockets();
+		} else if (!strcmp(c, "fork-during")) {
+			pthread_t t;
+			pid_t pid;
+
+			pthread_create(&t, NULL, forker, &pid);
+			trace_subject_number(counter++);
+			pthread_join(t, NULL);
+			reap(pid);
 		} else if (!strcmp(c, "emit-during")) {
 			uint64_t n = strtoull(*a++, NULL, 0);
 			pthread_t t;

@@ -349,6 +349,59 @@ static void keeps_old(void)
 	fake_free(f);
 }
 
+/* All the slots that there are, some with another session by now whose answer is refused: those that stand go on,
+ * and what the others miss is counted one by one. */
+static void many(void)
+{
+	Fake *f = fake_new();
+	FakeExchange e;
+	Subject s;
+	u32 n;
+
+	fake_memory(f, 1 << 20);
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		fake_start(f, i, i % 2 ? "subject:number" : "subject:*", ALL);
+	s = subject_start(fake_directory(f), "emit", "5", "wait", "emit", "7", "wait", "emit", "3", "wait",
+			  "emit", "2", "nofds", "wait", NULL);
+	subject_waits(&s);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		g_assert_cmpint(count_records(f, i, NULL, s.pid), ==, 5);
+	fake_behave(f, FAKE_REFUSES);
+	fake_start(f, 10, "subject:number", ALL);
+	fake_start(f, 63, "subject:number", ALL);
+	fake_stop(f, 33);
+	subject_go(&s);
+	subject_waits(&s);
+	n = fake_n_exchanges(f);
+	g_assert_cmpint(n, ==, 2);
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		g_assert_cmpint(count_records(f, i, NULL, 0), ==,
+				i == 10 || i == 63 ? 0 : i == 33 ? 5 : 12);
+	fake_behave(f, FAKE_ANSWERS);
+	fake_bump(f);
+	subject_go(&s);
+	subject_waits(&s);
+	e = fake_exchange(f, n);
+	g_assert_cmpuint(e.hello.missed, ==, 2 * 7);
+	g_assert_cmpuint(e.hello.failed, ==, 1);
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		if (i != 33)
+			g_assert_cmpint(count_records(f, i, NULL, 0), ==, i == 10 || i == 63 ? 3 : 15);
+	/* two are left */
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		if (i != 7 && i != 63)
+			fake_stop(f, i);
+	subject_go(&s);
+	subject_waits(&s);
+	g_assert_cmpint(count_records(f, 7, NULL, 0), ==, 17);
+	g_assert_cmpint(count_records(f, 63, NULL, 0), ==, 5);
+	g_assert_cmpint(count_records(f, 10, NULL, 0), ==, 3);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	fake_free(f);
+}
+
 /* ---- no page, or one that must not be believed ---- */
 
 static void no_daemon(void)
@@ -510,6 +563,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/daemon/bounded", bounded);
 	g_test_add_func("/client/daemon/queue-full", queue_full);
 	g_test_add_func("/client/daemon/keeps-old", keeps_old);
+	g_test_add_func("/client/many", many);
 	g_test_add_func("/client/page/none", no_daemon);
 	g_test_add_func("/client/page/bad", bad_page);
 	g_test_add_func("/client/page/link", link_page);

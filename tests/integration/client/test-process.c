@@ -148,6 +148,118 @@ static void vforks(void)
 	fake_free(f);
 }
 
+static void vfork_nested(void)
+{
+	Fake *f = fake_new();
+	Subject s;
+
+	fake_start(f, 0, "subject:number", ALL);
+	s = subject_start(fake_directory(f), "emit", "1", "vfork-vfork", "100", "emit", "1", NULL);
+	g_free(subject_end(&s, 0));
+	g_assert_cmpint(count_records(f, 0, NULL, s.pid), ==, 2);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 2);
+	g_assert_cmpuint(fake_lost(f, 0, ABI_LOST_VFORK), ==, 300);
+	fake_free(f);
+}
+
+/* What a vfork child forks has memory of its own, but no registration with the kernel unless it gets one: its
+ * area would name the CPU that its grandparent was on. */
+static void vfork_forks(void)
+{
+	Fake *f = fake_new();
+	g_autoptr(GPtrArray) a = NULL;
+	u32 n = 0;
+	Subject s;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		g_test_skip("needs two CPUs");
+		return fake_free(f);
+	}
+	fake_start(f, 0, "subject:number", ALL);
+	s = subject_start(fake_directory(f), "vfork-fork", "50", "emit", "1", NULL);
+	g_free(subject_end(&s, 0));
+	a = fake_records(f, 0, ALL);
+	for (u32 i = 0; i < a->len; i++) {
+		FakeRecord *r = a->pdata[i];
+
+		g_assert_cmpint(r->ring, ==, r->vpid == (u32)s.pid ? 0 : 1);
+		n += r->vpid != (u32)s.pid;
+	}
+	g_assert_cmpint(a->len, ==, 52);
+	g_assert_cmpint(n, ==, 50);
+	fake_free(f);
+}
+
+/* Records of each thread of each process: vpid and vtid are the writer's own. */
+static GHashTable *by_thread(Fake *f, u32 slot)
+{
+	g_autoptr(GPtrArray) a = fake_records(f, slot, ALL);
+	GHashTable *t = g_hash_table_new_full(g_int64_hash, g_int64_equal, g_free, NULL);
+
+	for (u32 i = 0; i < a->len; i++) {
+		FakeRecord *r = a->pdata[i];
+		gint64 key = (gint64)((u64)r->vpid << 32 | r->vtid);
+		gpointer n = g_hash_table_lookup(t, &key);
+
+		g_hash_table_insert(t, g_memdup2(&key, sizeof(key)),
+				    GUINT_TO_POINTER(GPOINTER_TO_UINT(n) + 1));
+	}
+	return t;
+}
+
+/* Not the first thread forks, and the child has threads of its own, some on stacks of the parent's. */
+static void fork_in_thread(void)
+{
+	Fake *f = fake_new();
+	g_autoptr(GHashTable) t = NULL;
+	GHashTableIter i;
+	gpointer key, n;
+	u32 first = 0, all = 0;
+
+	fake_start(f, 0, "subject:number", ALL);
+	subject_run(fake_directory(f), "emit", "4", "threads", "2", "4", "thread", "emit", "4",
+		    "fork", "emit", "4", "threads", "3", "4", "thread", "emit", "4", "end", "nofds",
+		    "end", "emit", "4", "end", "emit", "4", NULL);
+	t = by_thread(f, 0);
+	g_hash_table_iter_init(&i, t);
+	while (g_hash_table_iter_next(&i, &key, &n)) {
+		u64 ids = (u64) * (gint64 *)key;
+
+		first += ids >> 32 == (u32)ids;
+		all += GPOINTER_TO_UINT(n);
+		/* 4 each, but the first thread and the one that forks, before and after */
+		g_assert_cmpint(GPOINTER_TO_UINT(n) % 4, ==, 0);
+		g_assert_cmpint(GPOINTER_TO_UINT(n), <=, 8);
+	}
+	/* main, 2, 1; in the child the one that was forked, which is its first, 3, 1 */
+	g_assert_cmpint(g_hash_table_size(t), ==, 9);
+	g_assert_cmpint(first, ==, 2);
+	g_assert_cmpint(all, ==, 4 * 11);
+	fake_free(f);
+}
+
+/* More threads than anything of ours has room for. */
+static void thousand(void)
+{
+	Fake *f = fake_new();
+	g_autoptr(GHashTable) t = NULL;
+	GHashTableIter i;
+	gpointer n;
+
+	if (sanitized())
+		return fake_free(f);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_run(fake_directory(f), "threads", "1000", "20", "nofds", NULL);
+	t = by_thread(f, 0);
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 20000);
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	/* a number is given to a later thread once its first owner is gone */
+	g_hash_table_iter_init(&i, t);
+	while (g_hash_table_iter_next(&i, NULL, &n))
+		g_assert_cmpint(GPOINTER_TO_UINT(n) % 20, ==, 0);
+	fake_free(f);
+}
+
 static void gives_up_root(void)
 {
 	Fake *f = fake_new();
@@ -279,6 +391,49 @@ static void reopens_during(void)
 	g_free(subject_end(&s, 0));
 	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 1);
 	g_async_queue_unref(o.done);
+	fake_free(f);
+}
+
+/* The numbers name sockets of the program's own before the answer is there: nothing is read from those. */
+static void replaces_during(void)
+{
+	Fake *f = fake_new();
+	Subject s = subject_start(fake_directory(f), "wait", "replace-during", "wait", "emit", "1", NULL);
+	Others o = {s, g_async_queue_new()};
+
+	subject_waits(&s);
+	fake_before_answer(f, let_others_record, &o);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	g_assert_true(g_async_queue_pop(o.done) == &o);
+	subject_waits(&s);
+	fake_before_answer(f, NULL, NULL);
+	fake_bump(f);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	g_assert_cmpint(count_records(f, 0, NULL, 0), ==, 1);
+	g_async_queue_unref(o.done);
+	fake_free(f);
+}
+
+/* Forked in the middle of an exchange of its parent: the child has copies of what that had open. */
+static void forks_during(void)
+{
+	Fake *f = fake_new();
+	Subject s = subject_start(fake_directory(f), "wait", "fork-during", NULL);
+	Others o = {s, g_async_queue_new()};
+	u32 n;
+
+	subject_waits(&s);
+	fake_before_answer(f, let_others_record, &o);
+	fake_start(f, 0, "subject:number", ALL);
+	subject_go(&s);
+	g_assert_true(g_async_queue_pop(o.done) == &o);
+	fake_before_answer(f, NULL, NULL);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	g_assert_cmpint(processes(f, 0, &n), ==, 2);
+	g_assert_cmpint(n, ==, 2);
 	fake_free(f);
 }
 
@@ -430,9 +585,9 @@ static void unloads(void)
 	Fake *f = fake_new();
 
 	fake_start(f, 0, "*", ALL);
-	subject_run(fake_directory(f), "emit", "1", "plugin", g_getenv("PLUGIN"), "300", "emit",
-		    "1", "nofds", NULL);
-	g_assert_cmpint(count_records(f, 0, "plugin:call", 0), ==, 300);
+	subject_run(fake_directory(f), "emit", "1", "plugin", g_getenv("PLUGIN"), "10000",
+		    "emit", "1", "nofds", NULL);
+	g_assert_cmpint(count_records(f, 0, "plugin:call", 0), ==, 10000);
 	g_assert_cmpint(count_records(f, 0, "subject:number", 0), ==, 2);
 	/* its classes keep their numbers: told once */
 	g_assert_cmpint(fake_n_exchanges(f), ==, 2);
@@ -625,12 +780,18 @@ int main(int argc, char **argv)
 	g_test_add_func("/client/process/exec", execs);
 	g_test_add_func("/client/process/daemon", daemonizes);
 	g_test_add_func("/client/process/vfork", vforks);
+	g_test_add_func("/client/process/vfork-nested", vfork_nested);
+	g_test_add_func("/client/process/vfork-forks", vfork_forks);
+	g_test_add_func("/client/process/fork-in-thread", fork_in_thread);
+	g_test_add_func("/client/threads/thousand", thousand);
 	g_test_add_func("/client/process/gives-up-root", gives_up_root);
 	g_test_add_func("/client/process/changes-user", changes_user);
 	g_test_add_func("/client/process/pid-namespace", pid_namespace);
 	g_test_add_func("/client/process/chroot", changes_root);
 	g_test_add_func("/client/fds/reopen", reopens);
 	g_test_add_func("/client/fds/reopen-during", reopens_during);
+	g_test_add_func("/client/fds/replace-during", replaces_during);
+	g_test_add_func("/client/fds/fork-during", forks_during);
 	g_test_add_func("/client/fds/no-stdio", no_stdio);
 	g_test_add_func("/client/fds/full", full_table);
 	g_test_add_func("/client/threads/handler-during-attach", handler_during);

@@ -243,8 +243,20 @@ static int deaf(void)
 	return 0;
 }
 
-/* Takes the ring it is given and writes over every byte of it, for some seconds. */
-static int scribble(int seconds)
+/* Counters that no program can have reached, then small ones, then nothing, and on. */
+static void falsify(struct abi_ring *lines, u32 n, u32 round)
+{
+	for (u32 i = 0; i < n; i++) {
+		u64 big = round % 2 ? 1ull << 63 | random_u32() : random_u32() % 8;
+
+		lines[i].count[0] = lines[i].count[1] = big;
+		lines[i].lost[ABI_LOST_FULL] = lines[i].lost[ABI_LOST_BUSY] = UINT64_MAX - random_u32() % 2;
+		lines[i].offset = UINT64_MAX & ~3ull;
+	}
+}
+
+/* Takes the ring it is given and writes over every byte of it, or over its counters, for some seconds. */
+static int scribble(int seconds, bool counters)
 {
 	union {
 		struct wire_session m;
@@ -285,7 +297,10 @@ static int scribble(int seconds)
 	do {
 		u64 lines = ABI_PAGE + (u64)(answer.m.n_ring + answer.m.n_side) * ABI_LINE;
 
-		for (u32 i = 0; i < 1 << 16; i++) {
+		if (counters)
+			falsify((struct abi_ring *)(map + ABI_PAGE), answer.m.n_ring + answer.m.n_side,
+				random_u32());
+		for (u32 i = 0; !counters && i < 1 << 16; i++) {
 			u32 r = random_u32();
 			/* half of it where it hurts: header page, control lines, sub-buffer headers */
 			u64 at = r % 2 ? random_u32() % lines :
@@ -312,6 +327,8 @@ int main(int argc, char **argv)
 	if (strcmp(mode, "deaf") == 0)
 		return deaf();
 	if (strcmp(mode, "scribble") == 0)
-		return scribble(3);
+		return scribble(3, false);
+	if (strcmp(mode, "counters") == 0)
+		return scribble(1, true);
 	return 64;
 }

@@ -203,7 +203,7 @@ static const char *program_await(Program *p)
 	return p->closed ? NULL : p->line;
 }
 
-void program_start(House *h, Program *p, uid_t uid)
+static void program_launch(House *h, Program *p, uid_t uid, const char *path, const char *argument)
 {
 	int in[2], out[2];
 
@@ -213,13 +213,11 @@ void program_start(House *h, Program *p, uid_t uid)
 	p->pid = fork();
 	g_assert_cmpint(p->pid, >=, 0);
 	if (p->pid == 0) {
-		const char *path = g_getenv("TRACER_TEST_SUBJECT");
-
 		(void)dup2(in[0], 0);
 		(void)dup2(out[1], 1);
 		if (uid && (setgid(uid) < 0 || setuid(uid) < 0))
 			_exit(126);
-		(void)execl(path, "subject", NULL);
+		(void)execl(path, path, argument, NULL);
 		_exit(127);
 	}
 	(void)close(in[0]);
@@ -229,6 +227,16 @@ void program_start(House *h, Program *p, uid_t uid)
 	g_assert_cmpint(sd_event_add_io(h->event, &p->source, p->out, EPOLLIN, program_on_output, p),
 			>=, 0);
 	g_assert_nonnull(program_await(p));
+}
+
+void program_start(House *h, Program *p, uid_t uid)
+{
+	program_launch(h, p, uid, g_getenv("TRACER_TEST_SUBJECT"), NULL);
+}
+
+void program_start_other(House *h, Program *p, const char *path, const char *argument)
+{
+	program_launch(h, p, 0, path, argument);
 }
 
 void program_tell(Program *p, const char *line)

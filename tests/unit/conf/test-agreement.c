@@ -32,7 +32,6 @@ static void test_patterns(void)
 
 	for (guint i = 0; i < 11 * 11 * 11 * 11; i++) {
 		guint rest = i;
-		_cleanup_free_ char *wrong = NULL;
 		bool taken;
 
 		for (int j = 0; j < 4; j++, rest /= 11)

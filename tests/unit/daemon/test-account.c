@@ -135,6 +135,35 @@ static void test_classes(void)
 	(void)classes_free(c);
 }
 
+/* A tenth of the loop is anybody's, a burst comes on top, and a debt is paid by waiting, not by going away and coming back. */
+static void test_share(void)
+{
+	_cleanup_(account_freep) Account *a = NULL;
+	const u64 ms = NSEC_PER_MSEC;
+	Failure f;
+
+	g_assert_cmpint(account_new(&a), ==, 0);
+	account_spend(a, 7, 1000 * ms, 500 * ms); /* unknown: holds nothing */
+	g_assert_false(account_overdrawn(a, 7, 1000 * ms));
+	g_assert_cmpint(account_charge(a, 7, CHARGE_CONNECTIONS, 1, &f), ==, 0);
+	g_assert_cmpint(account_charge(a, 8, CHARGE_CONNECTIONS, 1, &f), ==, 0);
+	/* 8 % of the time for a minute */
+	for (u64 t = 0; t < 60000; t += 100)
+		account_spend(a, 8, t * ms, 8 * ms);
+	g_assert_false(account_overdrawn(a, 8, 60000 * ms));
+	account_spend(a, 7, 60000 * ms, 49 * ms);
+	g_assert_false(account_overdrawn(a, 7, 60000 * ms));
+	account_spend(a, 7, 60000 * ms, 5000 * ms);
+	g_assert_true(account_overdrawn(a, 7, 60000 * ms));
+	g_assert_false(account_overdrawn(a, 8, 60000 * ms));
+	account_release(a, 7, CHARGE_CONNECTIONS, 1);
+	account_sweep(a, 60000 * ms);
+	g_assert_true(account_overdrawn(a, 7, 60400 * ms));
+	g_assert_false(account_overdrawn(a, 7, 60600 * ms));
+	account_sweep(a, 62000 * ms);
+	g_assert_cmpuint(account_n_users(a), ==, 1);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -142,6 +171,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/account/lowered", test_lowered);
 	g_test_add_func("/account/log", test_log);
 	g_test_add_func("/account/log-flood", test_log_flood);
+	g_test_add_func("/account/share", test_share);
 	g_test_add_func("/classes/pool", test_classes);
 	return g_test_run();
 }

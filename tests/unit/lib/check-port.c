@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The ring on an architecture that has no test libraries here: built by a cross compiler, run by an emulator
- * where there is one, and natively. Every form of record by every writer, walked and compared; prints one
- * line per failure. The rseq area is ordinary memory, so nothing is ever restarted. */
+/* The ring on an architecture that has no test libraries here: built by a cross compiler, run by an
+ * emulator where there is one, and natively. Every form of record by every writer, walked and
+ * compared; prints one line per failure. The rseq area is ordinary memory, so nothing is ever
+ * restarted. */
 #include "lib/reader.h"
 #include "lib/record.h"
 #include "lib/region.h"
@@ -30,7 +31,8 @@ struct walk {
 	u64 records, extended, first, count;
 };
 
-/* fields: u64 number, then number % SIZES bytes of a pattern, then for every fourth a string part */
+/* fields: u64 number, then number % SIZES bytes of a pattern, then for every fourth a string part
+ */
 static u32 body_of(u64 n, u8 *p)
 {
 	u32 size = 8 + (u32)(n % SIZES);
@@ -54,7 +56,7 @@ static u32 string_of(u64 n, char *p)
 
 static struct walk walk(const struct reader *r, u64 ids)
 {
-	struct walk w = { 0 };
+	struct walk w = {0};
 	u64 offset, next = 0, floor = 0;
 	bool first = true;
 
@@ -108,13 +110,13 @@ static struct walk walk(const struct reader *r, u64 ids)
 
 static void run(u32 kind, bool side, u32 policy)
 {
-	static const u32 rings[] = { 0, 1 };
-	const struct geometry g = { 16, 12, 16, 12, 2, 1, policy,
-				    ABI_CONTEXT_VPID | ABI_CONTEXT_VTID };
-	const struct record_clock clock = { kind, 1ull << 32 };
+	static const u32 rings[] = {0, 1};
+	const struct geometry g = {16, 12, 16,     12,
+				   2,  1,  policy, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID};
+	const struct record_clock clock = {kind, 1ull << 32};
 	const u64 ids = 1000 | 2000ull << 32;
 	struct region region = REGION_NULL;
-	struct slot slot = { 0 };
+	struct slot slot = {0};
 	struct reader r;
 	struct walk w;
 	u64 lost = 0, done = 0;
@@ -124,9 +126,9 @@ static void run(u32 kind, bool side, u32 policy)
 	sequence_offset = (char *)&area - sequence_thread_pointer();
 	reader_init(&r, region.map, &g, side ? 2 : 1);
 	for (u64 n = 0; n < 3000; n++) {
-		u64 head[4 + SIZES / 8] = { 0 };
+		u64 head[4 + SIZES / 8] = {0};
 		char text[64];
-		struct record_part parts[2] = { { &head[1], 0, 0 }, { text, 0, 1 } };
+		struct record_part parts[2] = {{&head[1], 0, 0}, {text, 0, 1}};
 		enum record_result result;
 
 		parts[0].size = body_of(done, (u8 *)&head[1]);
@@ -134,7 +136,7 @@ static void run(u32 kind, bool side, u32 policy)
 		if (n % 5 == 1)
 			r.line->base -= 5 * NSEC_PER_SEC; /* as after a long silence */
 		result = (side ? record_write_side : record_write)(
-			&slot, 1, 1 + (u32)(done % 100), ids, 9, &clock, parts, done % 4 == 0 ? 2 : 1);
+		    &slot, 1, 1 + (u32)(done % 100), ids, 9, &clock, parts, done % 4 == 0 ? 2 : 1);
 		CHECK(result != RECORD_STALE);
 		if (result == RECORD_DONE)
 			done++;
@@ -148,8 +150,8 @@ static void run(u32 kind, bool side, u32 policy)
 		/* held: a lap at most, then losses */
 		reader_hold(&r, record_clock_now(&clock) + ABI_HOLD_NS);
 		for (u32 i = 0; i < 1000; i++) {
-			u64 head[2] = { 0, done };
-			struct record_part part = { &head[1], 8, 0 };
+			u64 head[2] = {0, done};
+			struct record_part part = {&head[1], 8, 0};
 
 			(void)(side ? record_write_side : record_write)(&slot, 1, 1, ids, 9, &clock,
 									&part, 1);
@@ -164,7 +166,7 @@ static void run(u32 kind, bool side, u32 policy)
 	CHECK(reader_lost_by(&r, ABI_LOST_VFORK) == 77);
 	{
 		static u8 huge[2 * SUB];
-		struct record_part part = { huge + 8, SUB, 0 };
+		struct record_part part = {huge + 8, SUB, 0};
 
 		CHECK(record_write(&slot, 1, 1, ids, 9, &clock, &part, 1) == RECORD_LOST);
 		CHECK(reader_lost_by(&r, ABI_LOST_BIG) == 1);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/unit/lib/ring.h"
 
-const char *const writer_names[N_WRITERS] = { "counter", "monotonic", "side-counter",
-					      "side-monotonic" };
+const char *const writer_names[N_WRITERS] = {"counter", "monotonic", "side-counter",
+					     "side-monotonic"};
 
 void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts)
 {
-	static const u32 rings[] = { 0, 1 };
+	static const u32 rings[] = {0, 1};
 
 	memset(r, 0, sizeof(*r));
 	r->geometry = (struct geometry){
-		.ring_shift = 16,
-		.sub_shift = 12,
-		.side_shift = 16,
-		.side_sub_shift = 12,
-		.n_ring = 2,
-		.n_side = 1,
-		.policy = policy,
-		.contexts = contexts,
+	    .ring_shift = 16,
+	    .sub_shift = 12,
+	    .side_shift = 16,
+	    .side_sub_shift = 12,
+	    .n_ring = 2,
+	    .n_side = 1,
+	    .policy = policy,
+	    .contexts = contexts,
 	};
 	r->writer = w;
 	r->ids = 0x11111111 | 0x22222222ull << 32;
-	r->clock.kind = w == WRITER_COUNTER || w == WRITER_SIDE_COUNTER ? ABI_CLOCK_COUNTER :
-									   ABI_CLOCK_MONOTONIC;
+	r->clock.kind = w == WRITER_COUNTER || w == WRITER_SIDE_COUNTER ? ABI_CLOCK_COUNTER
+									: ABI_CLOCK_MONOTONIC;
 	r->clock.mult = 1ull << 32;
 	r->target = w == WRITER_COUNTER || w == WRITER_MONOTONIC ? 1 : 2;
 	/* CPU 7 writes to ring 1 */
@@ -31,10 +31,9 @@ void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts)
 	r->cpu_ring[7] = 1;
 	r->area.cpu = 7;
 	g_assert_cmpint(
-		region_create(&r->region, "test", &r->geometry, 3, 1, rings, ELEMENTSOF(rings)), ==,
-		0);
-	g_assert_cmpint(
-		slot_attach(&r->slot, r->region.fd, &r->geometry, 1, r->cpu_ring, NULL, 0), ==, 0);
+	    region_create(&r->region, "test", &r->geometry, 3, 1, rings, ELEMENTSOF(rings)), ==, 0);
+	g_assert_cmpint(slot_attach(&r->slot, r->region.fd, &r->geometry, 1, r->cpu_ring, NULL, 0),
+			==, 0);
 	sequence_offset = (char *)&r->area - sequence_thread_pointer();
 	reader_init(&r->reader, r->region.map, &r->geometry, r->target);
 }
@@ -56,7 +55,7 @@ enum record_result ring_write_parts(struct ring *r, u32 id, const struct record_
 enum record_result ring_write(struct ring *r, u32 id, const void *data, u32 size)
 {
 	g_autofree u8 *head = g_malloc0(RECORD_HEADROOM + size + 8);
-	struct record_part part = { .data = head + RECORD_HEADROOM, .size = size };
+	struct record_part part = {.data = head + RECORD_HEADROOM, .size = size};
 
 	if (size)
 		memcpy(head + RECORD_HEADROOM, data, size);

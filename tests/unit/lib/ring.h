@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A region, a slot and a writer for tests. The writer's rseq area is ordinary memory that the kernel does
- * not know: its cpu_id is what the test says and no sequence is ever restarted. */
+/* A region, a slot and a writer for tests. The writer's rseq area is ordinary memory that the
+ * kernel does not know: its cpu_id is what the test says and no sequence is ever restarted. */
 #pragma once
 
 #include "lib/reader.h"
@@ -50,7 +50,8 @@ struct ring_record {
 	u64 position;
 	u8 body[];
 };
-/* Walks the target ring and checks every header, count and time on the way. GPtrArray of ring_record. */
+/* Walks the target ring and checks every header, count and time on the way. GPtrArray of
+ * ring_record. */
 GPtrArray *ring_walk(const struct ring *r);
 static inline struct ring_record *ring_at(GPtrArray *a, u32 i)
 {

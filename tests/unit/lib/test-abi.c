@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The numbers of the shared bytes, once more and independently of the header's own asserts, and a record as
- * it must look. A change here is a change of the ABI. */
+/* The numbers of the shared bytes, once more and independently of the header's own asserts, and a
+ * record as it must look. A change here is a change of the ABI. */
 #include "tests/unit/lib/ring.h"
 
 static void test_sizes(void)
@@ -24,8 +24,8 @@ static void test_sizes(void)
 
 static void test_magic(void)
 {
-	g_assert_cmpmem(&(u64){ ABI_CONTROL_MAGIC }, 8, "TRCTROL1", 8);
-	g_assert_cmpmem(&(u64){ ABI_REGION_MAGIC }, 8, "TRCRING1", 8);
+	g_assert_cmpmem(&(u64){ABI_CONTROL_MAGIC}, 8, "TRCTROL1", 8);
+	g_assert_cmpmem(&(u64){ABI_REGION_MAGIC}, 8, "TRCRING1", 8);
 }
 
 static void test_bucket(void)
@@ -34,9 +34,9 @@ static void test_bucket(void)
 	g_assert_cmpuint(abi_bucket(""), ==, (2166136261u ^ 2166136261u >> 16) & 1023);
 	g_assert_cmpuint(abi_bucket("a"), ==, (0xe40c292cu ^ 0xe40c292cu >> 16) & 1023);
 	g_assert_cmpuint(abi_bucket("shop"), <, ABI_BUCKETS);
-	g_assert_cmpuint(abi_bucket("\xff"), ==,
-			 ((2166136261u ^ 0xffu) * 16777619u ^ ((2166136261u ^ 0xffu) * 16777619u) >> 16) &
-				 1023);
+	g_assert_cmpuint(
+	    abi_bucket("\xff"), ==,
+	    ((2166136261u ^ 0xffu) * 16777619u ^ ((2166136261u ^ 0xffu) * 16777619u) >> 16) & 1023);
 }
 
 static void test_zeroed(void)
@@ -60,12 +60,30 @@ static void test_zeroed(void)
 static void test_golden(gconstpointer data)
 {
 	static const u8 first[] = {
-		/* id 0x0102, 8 + 8 + 5 bytes, time */
-		0x02, 0x01, 21, 0, 0, 0, 0, 0,
-		/* vpid, vtid */
-		0x11, 0x11, 0x11, 0x11, 0x22, 0x22, 0x22, 0x22,
-		/* fields */
-		'h', 'e', 'l', 'l', 'o',
+	    /* id 0x0102, 8 + 8 + 5 bytes, time */
+	    0x02,
+	    0x01,
+	    21,
+	    0,
+	    0,
+	    0,
+	    0,
+	    0,
+	    /* vpid, vtid */
+	    0x11,
+	    0x11,
+	    0x11,
+	    0x11,
+	    0x22,
+	    0x22,
+	    0x22,
+	    0x22,
+	    /* fields */
+	    'h',
+	    'e',
+	    'l',
+	    'l',
+	    'o',
 	};
 	struct ring r;
 	const struct abi_sub *h;

@@ -8,7 +8,8 @@ static void test_plan(void)
 	struct geometry g;
 
 	g_assert_cmpint(geometry_plan(&g, 16 << 20, 16, 2, 4, ABI_POLICY_DISCARD, 3, NULL), ==, 0);
-	g_assert_cmpuint(g.ring_shift, ==, 22); /* 2 x 4 MiB + 2 x 512 KiB; twice that is too much */
+	g_assert_cmpuint(g.ring_shift, ==,
+			 22); /* 2 x 4 MiB + 2 x 512 KiB; twice that is too much */
 	g_assert_cmpuint(g.sub_shift, ==, 18);
 	g_assert_cmpuint(g.side_shift, ==, 19);
 	g_assert_cmpuint(g.side_sub_shift, ==, 15);
@@ -21,12 +22,12 @@ static void test_plan(void)
 /* for every plan: valid, fits, and twice the rings would not */
 static void test_plan_largest(void)
 {
-	static const u32 cpus[] = { 1, 2, 3, 64, 1000, 4096 };
+	static const u32 cpus[] = {1, 2, 3, 64, 1000, 4096};
 
 	for (u32 c = 0; c < ELEMENTSOF(cpus); c++)
 		for (u32 subs = 16; subs <= 256; subs *= 2)
 			for (u64 memory = 1 << 16; memory < 1ull << 44; memory += memory / 3) {
-				struct geometry g = { 0 }, twice;
+				struct geometry g = {0}, twice;
 				u64 minimum = 0;
 				int r = geometry_plan(&g, memory, subs, cpus[c], cpus[c], 0, 0,
 						      &minimum);
@@ -50,7 +51,8 @@ static void test_plan_largest(void)
 				twice.ring_shift++;
 				twice.side_shift = MAX(twice.ring_shift - 3, 16u);
 				if (g.ring_shift < ABI_MAX_RING_SHIFT)
-					g_assert_cmpuint(geometry_memory(&twice, cpus[c]), >, memory);
+					g_assert_cmpuint(geometry_memory(&twice, cpus[c]), >,
+							 memory);
 			}
 }
 
@@ -88,12 +90,12 @@ static void test_layout(void)
 	g_assert_cmpuint(geometry_memory(&g, 3), ==, at - 17 * geometry_ring_size(&g, 0));
 }
 
-static const struct geometry good = { 16, 12, 16, 12, 2, 1, 0, 0 };
+static const struct geometry good = {16, 12, 16, 12, 2, 1, 0, 0};
 
 /* each field in turn with every kind of nonsense */
 static void test_check(void)
 {
-	static const u32 bad[] = { 0xffffffff, 0x80000000, 33, 4097, 0xffff, 64 + 1 };
+	static const u32 bad[] = {0xffffffff, 0x80000000, 33, 4097, 0xffff, 64 + 1};
 	struct geometry g = good;
 
 	g_assert_cmpint(geometry_check(&good), ==, 0);
@@ -128,7 +130,8 @@ static void test_check(void)
 	REFUSED(g.policy = 2);
 }
 
-/* random geometries that pass must have a size that fits 63 bits and rings that follow one another */
+/* random geometries that pass must have a size that fits 63 bits and rings that follow one another
+ */
 static void test_check_random(void)
 {
 	u32 passed = 0;

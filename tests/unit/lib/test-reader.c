@@ -3,7 +3,8 @@
 
 static u32 parse(const u8 *p, u64 room, u64 clock, struct record *ret)
 {
-	/* in a block of exactly `room` bytes, so that a sanitizer or valgrind sees a byte too far */
+	/* in a block of exactly `room` bytes, so that a sanitizer or valgrind sees a byte too far
+	 */
 	g_autofree u8 *block = g_malloc(room + !room);
 	u32 step;
 
@@ -24,8 +25,9 @@ static u32 parse(const u8 *p, u64 room, u64 clock, struct record *ret)
 
 static void test_parse(void)
 {
-	static const u8 compact[] = { 7, 0, 13, 0, 0x78, 0x56, 0x34, 0x12, 1, 2, 3, 4, 5, 0, 0, 0 };
-	static const u8 extended[] = { 0xff, 0xff, 17, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 42, 0, 0, 0 };
+	static const u8 compact[] = {7, 0, 13, 0, 0x78, 0x56, 0x34, 0x12, 1, 2, 3, 4, 5, 0, 0, 0};
+	static const u8 extended[] = {0xff, 0xff, 17, 0, 9, 0, 0,  0, 1, 0,
+				      0,    0,    2,  0, 0, 0, 42, 0, 0, 0};
 	struct record r;
 
 	g_assert_cmpuint(parse(compact, sizeof(compact), 0x100000000, &r), ==, 16);
@@ -50,7 +52,7 @@ static void test_parse(void)
 static void test_parse_refused(void)
 {
 	struct record r;
-	u8 p[24] = { 7, 0, 16 };
+	u8 p[24] = {7, 0, 16};
 
 	g_assert_cmpuint(parse(p, 0, 0, &r), ==, 0);
 	g_assert_cmpuint(parse(p, 7, 0, &r), ==, 0);
@@ -136,8 +138,8 @@ static void test_walk_random(void)
 
 static void test_position(void)
 {
-	struct abi_ring line = { 0 };
-	struct reader r = { .line = &line, .size = 65536, .sub_size = 4096 };
+	struct abi_ring line = {0};
+	struct reader r = {.line = &line, .size = 65536, .sub_size = 4096};
 	u64 offset = 99, count = 99;
 
 	line.offset = 400 | 1;
@@ -171,8 +173,8 @@ static void test_first_whole(void)
 
 static void test_hold(void)
 {
-	struct abi_ring line = { 0 };
-	struct reader r = { .line = &line };
+	struct abi_ring line = {0};
+	struct reader r = {.line = &line};
 
 	reader_hold(&r, 1234);
 	g_assert_cmpuint(line.deadline, ==, 1234);
@@ -185,8 +187,8 @@ static void test_hold(void)
 
 static void test_lost(void)
 {
-	struct abi_ring line = { .lost = { 1, 2, 3, 4, 5, 6, 7, 8 } };
-	struct reader r = { .line = &line };
+	struct abi_ring line = {.lost = {1, 2, 3, 4, 5, 6, 7, 8}};
+	struct reader r = {.line = &line};
 
 	g_assert_cmpuint(reader_lost(&r), ==, 36);
 	g_assert_cmpuint(reader_lost_by(&r, ABI_LOST_BUSY), ==, 4);
@@ -196,7 +198,7 @@ static void test_lost(void)
 
 static void test_break(void)
 {
-	struct abi_ring line = { .lock = 5ull << 32 | 77 };
+	struct abi_ring line = {.lock = 5ull << 32 | 77};
 	u32 producer, tid;
 
 	g_assert_true(side_holder(&line, &producer, &tid));

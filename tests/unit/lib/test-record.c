@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The writing end, one thread: every edge of the protocol by each writer (the per-CPU sequences and the side
- * ring, with both clocks). */
+/* The writing end, one thread: every edge of the protocol by each writer (the per-CPU sequences and
+ * the side ring, with both clocks). */
 #include "tests/unit/lib/ring.h"
 
 #include <signal.h>
@@ -53,7 +53,7 @@ static void test_one(gconstpointer data)
 
 static void test_contexts(gconstpointer data)
 {
-	static const u32 sizes[] = { 0, 4, 4, 8 };
+	static const u32 sizes[] = {0, 4, 4, 8};
 
 	for (u32 contexts = 0; contexts < 4; contexts++)
 		for (u32 size = 0; size < 40; size++) {
@@ -74,8 +74,8 @@ static void test_contexts(gconstpointer data)
 				if (contexts & ABI_CONTEXT_VPID)
 					g_assert_cmpuint(*(u32 *)one->body, ==, 0x11111111);
 				if (contexts & ABI_CONTEXT_VTID)
-					g_assert_cmpuint(*(u32 *)(one->body + sizes[contexts] - 4), ==,
-							 0x22222222);
+					g_assert_cmpuint(*(u32 *)(one->body + sizes[contexts] - 4),
+							 ==, 0x22222222);
 				g_assert_cmpmem(one->body + sizes[contexts], size, bytes, size);
 			}
 			ring_deinit(&r);
@@ -98,8 +98,8 @@ static void test_no_parts(gconstpointer data)
 	ring_deinit(&r);
 }
 
-/* A record that ends with the sub-buffer publishes the boundary itself; one that is 4 bytes larger leaves
- * it to the boundary sequence; and the next one enters. `end` in both. */
+/* A record that ends with the sub-buffer publishes the boundary itself; one that is 4 bytes larger
+ * leaves it to the boundary sequence; and the next one enters. `end` in both. */
 static void test_fit(gconstpointer data)
 {
 	for (u32 more = 0; more <= 4; more += 4) {
@@ -117,7 +117,8 @@ static void test_fit(gconstpointer data)
 			g_assert_cmpuint(h->end, ==, SUB);
 			g_assert_cmpuint(ring_count(&r), ==, 2);
 		} else {
-			g_assert_cmpuint(ring_offset(&r), ==, SUB + ABI_SUB_HEADER + ROOM - 1000 + 4);
+			g_assert_cmpuint(ring_offset(&r), ==,
+					 SUB + ABI_SUB_HEADER + ROOM - 1000 + 4);
 			g_assert_cmpuint(h->end, ==, ABI_SUB_HEADER + 1000);
 		}
 		g_assert_cmpint(ring_write(&r, 3, filler, 8), ==, RECORD_DONE);
@@ -221,7 +222,7 @@ static void test_hold(gconstpointer data)
 /* past, or so far off that only a liar asks for it: not believed */
 static void test_hold_absurd(gconstpointer data)
 {
-	static const u64 far[] = { 0, 1ull << 40, ~0ull >> 1, ~0ull };
+	static const u64 far[] = {0, 1ull << 40, ~0ull >> 1, ~0ull};
 	static const u8 body[1000];
 
 	for (u32 k = 0; k < ELEMENTSOF(far); k++) {
@@ -229,8 +230,9 @@ static void test_hold_absurd(gconstpointer data)
 
 		ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, 0);
 		r.reader.line->hold = 1;
-		r.reader.line->deadline =
-			far[k] == ~0ull ? ~0ull : far[k] ? record_clock_now(&r.clock) + far[k] : 0;
+		r.reader.line->deadline = far[k] == ~0ull ? ~0ull
+					  : far[k]        ? record_clock_now(&r.clock) + far[k]
+							  : 0;
 		for (u32 i = 0; i < 1000; i++)
 			g_assert_cmpint(ring_write(&r, 1, body, 992), ==, RECORD_DONE);
 		ring_deinit(&r);
@@ -265,11 +267,9 @@ static void test_big(gconstpointer data)
 static void test_big_parts(gconstpointer data)
 {
 	struct ring r;
-	u64 head[3] = { 0 };
-	struct record_part parts[] = { { &head[1], 8, 0 },
-				       { head, 0x80000000, 0 },
-				       { head, 0x80000000, 0 },
-				       { head, 0xfffffff8, 1 } };
+	u64 head[3] = {0};
+	struct record_part parts[] = {
+	    {&head[1], 8, 0}, {head, 0x80000000, 0}, {head, 0x80000000, 0}, {head, 0xfffffff8, 1}};
 
 	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
 	g_assert_cmpint(ring_write_parts(&r, 1, parts, 3), ==, RECORD_LOST);
@@ -283,7 +283,8 @@ static void test_big_parts(gconstpointer data)
 /* memory that ends where the returned block does: one byte too far is SIGSEGV */
 static u8 *at_the_edge(u32 size)
 {
-	u8 *p = mmap(NULL, 8192 + 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	u8 *p =
+	    mmap(NULL, 8192 + 65536, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	g_assert_true(p != MAP_FAILED);
 	g_assert_cmpint(mprotect(p + 4096 + 65536, 4096, PROT_NONE), ==, 0);
@@ -299,12 +300,12 @@ static void test_parts(gconstpointer data)
 	for (u32 n = 0; n < 700; n += n < 40 ? 1 : 61) {
 		struct ring r;
 		u8 *blob = at_the_edge(n), *string = at_the_edge(n);
-		u64 head[3] = { 0, 0x0807060504030201, 0 };
+		u64 head[3] = {0, 0x0807060504030201, 0};
 		struct record_part parts[] = {
-			{ &head[1], n % 9, 0 },
-			{ blob, n, 0 },
-			{ string, n + 1, 1 },
-			{ "!", 1, 0 },
+		    {&head[1], n % 9, 0},
+		    {blob, n, 0},
+		    {string, n + 1, 1},
+		    {"!", 1, 0},
 		};
 
 		for (u32 i = 0; i < n; i++) {
@@ -334,7 +335,8 @@ static void test_parts(gconstpointer data)
 	}
 }
 
-/* shortened since it was measured: stops there, fills, terminates; nothing behind the NUL is read */
+/* shortened since it was measured: stops there, fills, terminates; nothing behind the NUL is read
+ */
 static void test_string_shortened(gconstpointer data)
 {
 	struct ring r;
@@ -348,9 +350,9 @@ static void test_string_shortened(gconstpointer data)
 		ring_deinit(&r);
 		ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, 0);
 		for (u32 nul = 0; nul < size; nul++) {
-			u64 head[2] = { 0 };
+			u64 head[2] = {0};
 			u32 n = MAX(nul + 1, size - 1);
-			struct record_part parts[] = { { &head[1], 0, 0 }, { NULL, size, 1 } };
+			struct record_part parts[] = {{&head[1], 0, 0}, {NULL, size, 1}};
 
 			parts[1].data = edges[nul] = at_the_edge(n);
 			memset(edges[nul], 'x', n);
@@ -377,11 +379,12 @@ static void test_string_shortened(gconstpointer data)
 static void test_head_edge(gconstpointer data)
 {
 	for (u32 contexts = 0; contexts < 4; contexts++)
-		for (u32 size = 0; size <= 600; size += size < 20 || (size > 244 && size < 262) ? 1 : 13) {
+		for (u32 size = 0; size <= 600;
+		     size += size < 20 || (size > 244 && size < 262) ? 1 : 13) {
 			struct ring r;
 			u32 readable = ALIGN_UP(size, 8u);
 			u8 *head = at_the_edge(readable);
-			struct record_part part = { head, size, 0 };
+			struct record_part part = {head, size, 0};
 
 			for (u32 i = 0; i < readable; i++)
 				head[i] = (u8)(i + size);
@@ -441,8 +444,8 @@ static void test_extended_fit(gconstpointer data)
 static void test_stale(gconstpointer data)
 {
 	struct ring r;
-	u64 head[3] = { 0 };
-	struct record_part part = { &head[1], 8, 0 };
+	u64 head[3] = {0};
+	struct record_part part = {&head[1], 8, 0};
 
 	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
 	r.slot.generation = 2;
@@ -465,9 +468,9 @@ static void test_stale(gconstpointer data)
 static void test_stale_never_attached(void)
 {
 	static struct slot empty;
-	struct record_clock clock = { ABI_CLOCK_COUNTER, 1ull << 32 };
-	u64 head[3] = { 0 };
-	struct record_part part = { &head[1], 8, 0 };
+	struct record_clock clock = {ABI_CLOCK_COUNTER, 1ull << 32};
+	u64 head[3] = {0};
+	struct record_part part = {&head[1], 8, 0};
 
 	g_assert_cmpint(record_write(&empty, 0, 1, 1, 1, &clock, &part, 1), ==, RECORD_STALE);
 	g_assert_cmpint(record_write(&empty, 5, 1, 1, 1, &clock, &part, 1), ==, RECORD_STALE);
@@ -478,7 +481,7 @@ static void test_stale_never_attached(void)
 /* CPUs without a ring, impossible ones, threads without rseq: the side ring takes it */
 static void test_no_ring(void)
 {
-	static const u32 cpus[] = { 0, 6, 4095, 4096, 0x7fffffff, (u32)-1, (u32)-2 };
+	static const u32 cpus[] = {0, 6, 4095, 4096, 0x7fffffff, (u32)-1, (u32)-2};
 	struct ring r;
 
 	ring_init(&r, WRITER_COUNTER, ABI_POLICY_OVERWRITE, BOTH);
@@ -517,8 +520,8 @@ static void test_lose(gconstpointer data)
 	ring_deinit(&r);
 }
 
-/* Every word of the line at every value: no write outside the ring, no crash, and an answer. The bytes around
- * the ring are other rings, which must stay as they are. */
+/* Every word of the line at every value: no write outside the ring, no crash, and an answer. The
+ * bytes around the ring are other rings, which must stay as they are. */
 static void test_hostile_line(gconstpointer data)
 {
 	struct ring r;
@@ -615,9 +618,10 @@ static void test_busy(void)
 
 static void test_clock(void)
 {
-	struct record_clock counter = { ABI_CLOCK_COUNTER, 1ull << 32 };
-	struct record_clock monotonic = { ABI_CLOCK_MONOTONIC, 0 };
-	struct record_clock none = { ABI_CLOCK_COUNTER, 0 }; /* a page that says nonsense: no zero times */
+	struct record_clock counter = {ABI_CLOCK_COUNTER, 1ull << 32};
+	struct record_clock monotonic = {ABI_CLOCK_MONOTONIC, 0};
+	struct record_clock none = {ABI_CLOCK_COUNTER,
+				    0}; /* a page that says nonsense: no zero times */
 	u64 a = record_clock_now(&counter), b = record_clock_now(&monotonic);
 
 	g_assert_cmpuint(record_clock_now(&counter), >, a);

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-static const struct geometry small = { 16, 12, 16, 12, 4, 2, ABI_POLICY_DISCARD, 1 };
+static const struct geometry small = {16, 12, 16, 12, 4, 2, ABI_POLICY_DISCARD, 1};
 
 static u64 charged(int fd)
 {
@@ -30,7 +30,7 @@ static u32 n_fds(void)
 
 static void test_create(void)
 {
-	static const u32 rings[] = { 0, 3 };
+	static const u32 rings[] = {0, 3};
 	_cleanup_(region_close) struct region r = REGION_NULL;
 	const struct abi_region *h;
 	struct stat st;
@@ -70,7 +70,7 @@ static void test_sealed(void)
 
 static void test_punch(void)
 {
-	static const u32 rings[] = { 0, 1, 2, 3 };
+	static const u32 rings[] = {0, 1, 2, 3};
 	_cleanup_(region_close) struct region r = REGION_NULL;
 	_cleanup_(region_close) struct region none = REGION_NULL;
 
@@ -86,7 +86,7 @@ static void test_punch(void)
 /* no memory, wrong arguments: an error, and nothing left behind */
 static void test_refused(void)
 {
-	static const u32 outside[] = { 0, 4 };
+	static const u32 outside[] = {0, 4};
 	struct region r = REGION_NULL;
 	struct geometry broken = small;
 	u32 before = n_fds();
@@ -101,10 +101,10 @@ static void test_refused(void)
 
 static void test_no_memory(void)
 {
-	static const u32 rings[] = { 0 };
+	static const u32 rings[] = {0};
 
 	if (g_test_subprocess()) {
-		struct rlimit limit = { 1 << 18, 1 << 18 };
+		struct rlimit limit = {1 << 18, 1 << 18};
 		struct region r = REGION_NULL;
 		u32 before;
 

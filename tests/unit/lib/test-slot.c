@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Attaching and detaching, one step at a time; tests/stress/ring.c does it under threads that record. */
+/* Attaching and detaching, one step at a time; tests/stress/ring.c does it under threads that
+ * record. */
 #include "tests/unit/lib/ring.h"
 
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
-static const struct geometry small = { 16, 12, 16, 12, 2, 1, ABI_POLICY_OVERWRITE, 0 };
+static const struct geometry small = {16, 12, 16, 12, 2, 1, ABI_POLICY_OVERWRITE, 0};
 static u16 cpu_ring[ABI_MAX_CPUS];
 
 static struct region make(const struct geometry *g)
 {
-	static const u32 rings[] = { 0, 1 };
+	static const u32 rings[] = {0, 1};
 	struct region r;
 
 	g_assert_cmpint(region_create(&r, "slot-test", g, 0, 1, rings, 2), ==, 0);
@@ -35,8 +37,8 @@ static bool mapped(void)
 static void test_attach(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
-	static const u16 ids[3] = { 1, 2, 3 };
-	struct slot s = { 0 };
+	static const u16 ids[3] = {1, 2, 3};
+	struct slot s = {0};
 	u8 *map;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 7, cpu_ring, ids, 3), ==, 0);
@@ -69,7 +71,7 @@ static void test_attach_larger(void)
 {
 	struct geometry large = small;
 	_cleanup_(region_close) struct region a = make(&small), b = REGION_NULL;
-	struct slot s = { 0 };
+	struct slot s = {0};
 	u8 *before;
 
 	large.ring_shift = 20;
@@ -93,7 +95,7 @@ static void test_refused(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
 	struct geometry other = small;
-	struct slot s = { 0 };
+	struct slot s = {0};
 	int fd;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 0, cpu_ring, NULL, 0), ==, -EINVAL);
@@ -130,7 +132,7 @@ static void test_refused(void)
 static void test_fork(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
-	struct slot s = { 0 };
+	struct slot s = {0};
 	pid_t child;
 	int status;
 
@@ -170,14 +172,14 @@ static void *detach(void *arg)
 	return NULL;
 }
 
-/* A user keeps the mapping: the detach waits for it; one that never leaves, and the slot is retired with its
- * mapping in place. */
+/* A user keeps the mapping: the detach waits for it; one that never leaves, and the slot is retired
+ * with its mapping in place. */
 static void test_users(gconstpointer data)
 {
 	bool leaves = GPOINTER_TO_UINT(data);
 	_cleanup_(region_close) struct region r = make(&small);
-	struct slot s = { 0 };
-	struct user u = { .slot = &s };
+	struct slot s = {0};
+	struct user u = {.slot = &s};
 	pthread_t user, detacher;
 	sigset_t signals;
 	char byte = 0;
@@ -209,10 +211,73 @@ static void test_users(gconstpointer data)
 	}
 }
 
-static void test_enter_signals(void)
+/* A deadline that is over: looked at once, and not waited for. */
+static void test_deadline(void)
 {
 	_cleanup_(region_close) struct region r = make(&small);
 	struct slot s = { 0 };
+	gint64 before;
+
+	g_assert_cmpint(slot_attach(&s, r.fd, &small, 1, cpu_ring, NULL, 0), ==, 0);
+	s.users = 1;
+	before = g_get_monotonic_time();
+	slot_detach_until(&s, (u64)before * NSEC_PER_USEC + 3 * NSEC_PER_MSEC);
+	g_assert_cmpint(g_get_monotonic_time() - before, >=, 3000);
+	/* far from the 100 ms that it may take alone, also on a busy machine */
+	g_assert_cmpint(g_get_monotonic_time() - before, <, 90000);
+	g_assert_cmpuint(s.retired, ==, 1);
+}
+
+/* In a program that locks all that it maps, neither the rings of absent CPUs nor a cover come into being. */
+static void lock_all(void)
+{
+	struct geometry wide = small;
+	static const u32 rings[] = { 0 };
+	struct region r = REGION_NULL;
+	struct slot s = { 0 };
+	unsigned char *resident;
+	struct stat before, after;
+	size_t pages;
+
+	wide.n_ring = 64;
+	wide.ring_shift = 18;
+	g_assert_cmpint(region_create(&r, "slot-test", &wide, 0, 1, rings, 1), ==, 0);
+	g_assert_no_errno(mlockall(MCL_FUTURE));
+	g_assert_no_errno(fstat(r.fd, &before));
+	g_assert_cmpint(slot_attach(&s, r.fd, &wide, 1, cpu_ring, NULL, 0), ==, 0);
+	g_assert_no_errno(fstat(r.fd, &after));
+	g_assert_cmpint(after.st_blocks, ==, before.st_blocks);
+	s.map[5000] = 7;
+	g_assert_cmpint(r.map[5000], ==, 7);
+	slot_detach(&s);
+	s.map[5000] = 1;
+	pages = s.range_size / ABI_PAGE;
+	g_assert_cmpuint(s.retired, ==, 0);
+	g_assert_no_errno(munlockall());
+	resident = g_malloc(pages);
+	g_assert_no_errno(mincore(s.range, s.range_size, resident));
+	for (size_t i = 0; i < pages; i++)
+		g_assert_cmpint(resident[i] & 1, ==, i == 1);
+	g_free(resident);
+	region_close(&r);
+}
+
+static void test_locked(void)
+{
+	if (g_test_subprocess()) {
+		lock_all();
+		return;
+	}
+	if (geteuid() != 0)
+		return g_test_skip("locking memory needs root");
+	g_test_trap_subprocess(NULL, 0, 0);
+	g_test_trap_assert_passed();
+}
+
+static void test_enter_signals(void)
+{
+	_cleanup_(region_close) struct region r = make(&small);
+	struct slot s = {0};
 	sigset_t before, saved, now;
 
 	g_assert_cmpint(slot_attach(&s, r.fd, &small, 1, cpu_ring, NULL, 0), ==, 0);
@@ -243,6 +308,8 @@ int main(int argc, char **argv)
 	g_test_add_func("/slot/fork", test_fork);
 	g_test_add_data_func("/slot/users/leave", GUINT_TO_POINTER(1), test_users);
 	g_test_add_data_func("/slot/users/stay", GUINT_TO_POINTER(0), test_users);
+	g_test_add_func("/slot/deadline", test_deadline);
+	g_test_add_func("/slot/locked", test_locked);
 	g_test_add_func("/slot/signals", test_enter_signals);
 	return g_test_run();
 }
