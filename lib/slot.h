@@ -42,8 +42,9 @@ struct slot {
 	const u16 *ids;	   /* id of each class index in this session, 0: not wanted */
 	u32 n_ids;
 	u32 retired;	   /* its users never left: the mapping stays, the slot is not used again */
-};
+} __attribute__((aligned(64))); /* what a sequence loads is one cache line */
 
+_Static_assert(offsetof(struct slot, geometry) == 64, "the line of a record");
 #define SLOT_AT(f, o) _Static_assert(offsetof(struct slot, f) == (o), "slot." #f)
 SLOT_AT(generation, SLOT_GENERATION);
 SLOT_AT(n_ring, SLOT_N_RING);

@@ -46,8 +46,8 @@ static struct abi_control_page *page; /* ours, to write */
 static int listener, odd_files[4];
 static const struct abi_ring *odd_lines; /* of the file that may be shortened: never written to */
 static pthread_t daemon_thread;
-static int go[2];
-/* of the exchange under way; handed over by the pipe */
+static int go[2], back[2];
+/* of the exchange under way; handed over by the one pipe, and given back by the other */
 static const u8 *edits;
 static size_t n_edits;
 static u8 flags;
@@ -212,6 +212,7 @@ static void *serve(void *unused)
 			while (recv(fd, bytes, sizeof(bytes), 0) > 0)
 				;
 		close(fd);
+		require(write(back[1], "d", 1) == 1, "pipe");
 	}
 	return NULL;
 }
@@ -249,6 +250,7 @@ static void exchange(const u8 *data, size_t size, u8 how)
 {
 	u32 before = count_fds();
 	u64 start;
+	char byte;
 
 	edits = data;
 	n_edits = size;
@@ -259,9 +261,9 @@ static void exchange(const u8 *data, size_t size, u8 how)
 	call(start);
 	/* 200 ms, and what a busy machine adds */
 	require(connection_now() - start < 3 * NSEC_PER_SEC, "it took too long");
-	/* the other end of it, which is the daemon's, may go a little later */
-	while (count_fds() > before)
-		require(connection_now() - start < 10 * NSEC_PER_SEC, "a descriptor is left");
+	/* the daemon's own end of it is gone behind this */
+	require(read(back[0], &byte, 1) == 1, "pipe");
+	require(count_fds() <= before, "a descriptor is left");
 	require(count_fds() == before, "a descriptor is gone");
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {
 		struct slot *s = &process.slots[i];
@@ -325,7 +327,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 	}
 	/* nothing, somebody's pipe, one of the right size that may be shortened, one that is too short */
 	odd_files[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
-	require(pipe2(go, O_CLOEXEC) == 0, "pipe");
+	require(pipe2(go, O_CLOEXEC) == 0 && pipe2(back, O_CLOEXEC) == 0, "pipe");
 	odd_files[1] = go[0];
 	odd_files[2] = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	odd_files[3] = memfd_create("short", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -118,6 +118,31 @@ static void alone(void)
 		    "");
 }
 
+/* A large program's events in one file: seconds, not minutes (a macro that grows with the square shows here). */
+static void five_hundred(void)
+{
+	g_autoptr(GString) s = g_string_new("#include <tracer.h>\n");
+
+	for (guint n = 0; n < 500; n++)
+		g_string_append_printf(s, "TRACER_EVENT(p, e%u, TRACER_INFO, TRACER_U64(a), TRACER_U32(b), "
+					  "TRACER_STR(c), TRACER_BYTES(d))\n"
+					  "void call%u(void);\nvoid call%u(void)\n{\n"
+					  "\ttrace_p_e%u(1, 2, \"s\", \"b\", 1);\n}\n",
+				       n, n, n, n);
+	/* ten times what it takes; the compilers differ little, so one of each language does */
+	for (guint i = 0; i < G_N_ELEMENTS(compilers); i += 3) {
+		g_autofree char *path = g_find_program_in_path(compilers[i].name), *messages = NULL, *limited = NULL;
+
+		if (!path)
+			continue;
+		limited = g_strdup_printf("prlimit --cpu=60 %s", path);
+		messages = compile(limited, compilers[i].standard, "-O0 -Wconversion -Wshadow",
+				   compilers[i].suffix, s->str);
+		if (messages)
+			g_error("%s: %.2000s", compilers[i].name, messages);
+	}
+}
+
 /* The first error that a person reads says what is wrong. */
 static void mistakes(void)
 {
@@ -208,6 +233,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/header/fields", fields);
 	g_test_add_func("/header/kinds", kinds);
 	g_test_add_func("/header/alone", alone);
+	g_test_add_func("/header/five-hundred", five_hundred);
 	g_test_add_func("/header/mistakes", mistakes);
 	g_test_add_func("/header/types", types);
 	r = g_test_run();
