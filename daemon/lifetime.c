@@ -198,8 +198,10 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 	if (warning.kind != FAILURE_NONE)
 		log_error("%s", warning.text);
 	r = jobs_new(&m->jobs, m->event, &m->ground, &jobs_observer, m);
-	if (r < 0)
+	if (r < 0) {
+		log_error("the thread that saves snapshots cannot be had: %s", strerror(-r));
 		return r;
+	}
 	r = roster_init(&m->roster);
 	if (r < 0)
 		return r;

@@ -99,11 +99,15 @@ int client_connect(const Options *o, sd_bus **ret)
 	if (r == -EINVAL && o->address)
 		return failed(STATUS_USAGE, "'%s' is no D-Bus address", o->address);
 	if (r < 0)
-		return failed(STATUS_UNAVAILABLE, "No connection to the %s bus%s%s: %s",
+		return failed(STATUS_UNAVAILABLE, "No connection to the %s bus%s%s: %s%s",
 			      o->address ? "given" : o->user ? "session" : "system", o->address ? " at " : "",
 			      o->address ? o->address : "",
 			      r == -ENOMEDIUM ? "its address is not known (DBUS_SESSION_BUS_ADDRESS)" :
-						strerror(-r));
+						strerror(-r),
+			      o->address ? "" :
+			      o->user	 ? "; give --address=ADDRESS of the one that tracerd --user is on" :
+					   "; is dbus running? (without one: tracerd --user, and "
+					   "tracerctl --user)");
 	if (!o->no_ask_password)
 		(void)sd_bus_set_allow_interactive_authorization(bus, true);
 	*ret = bus;

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 # bash completion for tracerctl(1)
 
+# bash breaks words at '=' and ':' as well, so what is looked at is the line
 _tracerctl_bus() {
-	local w
-	for w in "${COMP_WORDS[@]}"; do
+	local w words
+	IFS=$' \t' read -ra words <<< "${COMP_LINE:0:COMP_POINT}"
+	for w in "${words[@]}"; do
 		case $w in
 		--user | --address=*) printf '%s\n' "$w" ;;
 		esac
@@ -18,7 +20,8 @@ _tracerctl_sessions() {
 }
 
 _tracerctl() {
-	local cur=${COMP_WORDS[COMP_CWORD]} verb='' i
+	local cur=${COMP_WORDS[COMP_CWORD]} verb='' last='' w words
+	local values=''
 	local verbs='list show create start stop snapshot clear remove set-events producers events reload watch view'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
@@ -27,13 +30,27 @@ _tracerctl() {
 		snapshot.min_interval= snapshot.duration= snapshot.max_snapshot_size='
 
 	COMPREPLY=()
-	for ((i = 1; i < COMP_CWORD; i++)); do
-		if [[ ${COMP_WORDS[i]} != -* && ${COMP_WORDS[i - 1]} != '=' && ${COMP_WORDS[i]} != '=' ]]; then
-			verb=${COMP_WORDS[i]}
+	IFS=$' \t' read -ra words <<< "${COMP_LINE:0:COMP_POINT}"
+	if [[ ${COMP_LINE:0:COMP_POINT} != *[[:space:]] ]]; then
+		last=${words[-1]}
+		unset 'words[-1]'
+	fi
+	for w in "${words[@]:1}"; do
+		if [[ $w != -* ]]; then
+			verb=$w
 			break
 		fi
 	done
-	if [[ $cur == -* ]]; then
+	if [[ $verb == create && $last == *=* ]]; then
+		case ${last%%=*} in
+		autostart | snapshot.on_crash) values='true false' ;;
+		buffers) values='per-user per-unit per-process' ;;
+		policy) values='overwrite discard' ;;
+		on_stop) values='keep snapshot' ;;
+		level) values='emerg alert crit err warning notice info debug' ;;
+		esac
+		mapfile -t COMPREPLY < <(compgen -W "$values" -- "${cur#=}")
+	elif [[ $cur == -* ]]; then
 		case $verb in
 		snapshot) options+=' --all --reason= --duration= --max-size= --no-wait' ;;
 		watch) options+=' --count= --interval=' ;;

@@ -380,6 +380,7 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	const char *tracerd = g_getenv("TRACER_TEST_TRACERD");
 	const char *good[] = { tracerd, "--check-config", x->config, NULL };
 	const char *help[] = { tracerd, "--help", NULL }, *version[] = { tracerd, "--version", NULL };
+	const char *keys[] = { tracerd, "--help-config", NULL };
 	const char *unknown[] = { tracerd, "--frobnicate", NULL };
 	const char *many[] = { tracerd, "--version", "x", NULL };
 	const char *second[] = { tracerd, "--no-bus", "--user", "--config", x->config,
@@ -390,11 +391,15 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	g_assert_cmpint(run(version, NULL), ==, 0);
 	g_assert_cmpint(run(many, NULL), ==, 0);
 	g_assert_cmpint(run(unknown, NULL), ==, 64);
-	g_assert_cmpint(run(good, NULL), ==, 0);
+	g_assert_cmpint(run(keys, NULL), ==, 0);
+	g_assert_cmpint(run(good, &err), ==, 0);
+	g_assert_nonnull(strstr(err, "no errors; 1 session"));
+	g_free(err);
 	g_assert_true(g_file_set_contents(x->config, "sessions: {\n a: { memry = \"1M\"; };\n};\n", -1, NULL));
 	g_assert_cmpint(run(good, &err), ==, 78);
 	g_assert_nonnull(strstr(err, "tracer.conf:2"));
 	g_assert_nonnull(strstr(err, "memory"));
+	g_assert_nonnull(strstr(err, "1 error"));
 	g_free(err);
 	/* a broken file costs what is broken, not the daemon */
 	daemon_start(x);

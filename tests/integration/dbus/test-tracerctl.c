@@ -388,8 +388,11 @@ static void completion(Desk *d, const void *unused)
 {
 	static const char script[] =
 		"PATH=%s:$PATH; . %s/tracerctl.bash; compopt() { :; };"
-		"try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _tracerctl; echo \"${COMPREPLY[*]}\"; };"
-		"try tracerctl sn; try tracerctl '%s' start fl; try tracerctl snapshot --dur; try tracerctl create x mem";
+		"try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_LINE=\"$*\"; COMP_POINT=${#COMP_LINE}; _tracerctl; echo \"${COMPREPLY[*]}\"; };"
+		"try tracerctl sn; try tracerctl '%s' start fl; try tracerctl snapshot --dur; try tracerctl create x mem;"
+		/* as bash itself breaks words */
+		"COMP_WORDS=(tracerctl create x policy = ov); COMP_CWORD=5; COMP_LINE='tracerctl create x policy=ov';"
+		"COMP_POINT=${#COMP_LINE}; _tracerctl; echo \"${COMPREPLY[*]}\"";
 	char *directory = g_path_get_dirname(TRACERCTL), *command = g_strdup_printf(script, directory, TRACER_DBUS, d->address);
 	const char *argv[] = { "bash", "-c", command, NULL };
 	Ran r;
@@ -399,7 +402,7 @@ static void completion(Desk *d, const void *unused)
 	if (r.status == 126)
 		g_test_skip("no bash");
 	else
-		g_assert_cmpstr(r.out, ==, "snapshot\nflight\n--duration=\nmemory=\n");
+		g_assert_cmpstr(r.out, ==, "snapshot\nflight\n--duration=\nmemory=\noverwrite\n");
 	ran_clear(&r);
 	g_free(command);
 	g_free(directory);
