@@ -150,9 +150,13 @@ static void vforks(void)
 
 static void vfork_nested(void)
 {
-	Fake *f = fake_new();
 	Subject s;
+	Fake *f;
 
+	/* whose own vfork keeps one return address, not one for each level */
+	if (sanitized())
+		return;
+	f = fake_new();
 	fake_start(f, 0, "subject:number", ALL);
 	s = subject_start(fake_directory(f), "emit", "1", "vfork-vfork", "100", "emit", "1", NULL);
 	g_free(subject_end(&s, 0));
