@@ -55,6 +55,12 @@ static inline u64 zeros(u64 v)
 	return (v - 0x0101010101010101ull) & ~v & 0x8080808080808080ull;
 }
 
+/* What is tested must be what is stored. A plain load may be done over again by the compiler (gcc 12 did:
+ * movdqu twice, one for the test and one for the store, and a NUL came between them); behind this it
+ * has to take the value for anything. */
+#define only_once(v)   __asm__ volatile("" : "+r"(v))
+#define only_once_x(v) __asm__ volatile("" : "+x"(v))
+
 /* n bytes; true if there may be a NUL among them. */
 static inline bool string_copy(u8 *to, const char *s, size_t n)
 {
@@ -65,10 +71,12 @@ static inline bool string_copy(u8 *to, const char *s, size_t n)
 
 		for (size_t i = 0; i + 16 < n; i += 16) {
 			v = _mm_loadu_si128((const __m128i *)(s + i));
+			only_once_x(v);
 			found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
 			_mm_storeu_si128((__m128i *)(to + i), v);
 		}
 		v = _mm_loadu_si128((const __m128i *)(s + n - 16));
+		only_once_x(v);
 		found |= _mm_movemask_epi8(_mm_cmpeq_epi8(v, zero));
 		_mm_storeu_si128((__m128i *)(to + n - 16), v);
 		return found;
@@ -78,6 +86,8 @@ static inline bool string_copy(u8 *to, const char *s, size_t n)
 
 		memcpy(&a, s, 8);
 		memcpy(&b, s + n - 8, 8);
+		only_once(a);
+		only_once(b);
 		memcpy(to, &a, 8);
 		memcpy(to + n - 8, &b, 8);
 		return zeros(a) | zeros(b);
@@ -87,6 +97,8 @@ static inline bool string_copy(u8 *to, const char *s, size_t n)
 
 		memcpy(&a, s, 4);
 		memcpy(&b, s + n - 4, 4);
+		only_once(a);
+		only_once(b);
 		memcpy(to, &a, 4);
 		memcpy(to + n - 4, &b, 4);
 		return zeros(a | (u64)b << 32);
