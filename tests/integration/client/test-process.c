@@ -439,6 +439,7 @@ static void forks_during(void)
 	g_assert_cmpint(processes(f, 0, &n), ==, 2);
 	g_assert_cmpint(n, ==, 2);
 	fake_free(f);
+	g_async_queue_unref(o.done);
 }
 
 static void no_stdio(void)
