@@ -45,7 +45,7 @@ static int take_name(struct cursor *c, bool provider, const char **ret, size_t *
 	return 0;
 }
 
-static u32 type_size(u8 type)
+u32 class_type_size(u8 type)
 {
 	switch (type) {
 	case TRACER_TYPE_U8:
@@ -75,7 +75,7 @@ static u32 type_size(u8 type)
 /* The least bytes a field takes in a record; 0: type, shape and count do not go together. */
 static u32 field_minimum(u8 type, u8 shape, u16 count)
 {
-	u32 size = type_size(type);
+	u32 size = class_type_size(type);
 
 	switch (shape) {
 	case TRACER_SHAPE_ONE:

@@ -27,4 +27,6 @@ struct event_class {
  * shapes, counts and that nothing is left over. Returns the bytes taken or -EBADMSG / -ENOMEM. *ret is one
  * allocation, freed by free(). Daemon only: it allocates. */
 int class_decode(struct event_class **ret, const u8 *p, size_t size);
+/* Bytes of one value of a TRACER_TYPE_*: of a string, its terminator at least; 0 for what is no type. */
+u32 class_type_size(u8 type);
 bool class_equal(const struct event_class *a, const struct event_class *b);

@@ -14,32 +14,6 @@ struct ClassTable {
 	u32 contexts_size;
 };
 
-static u32 type_size(u32 type)
-{
-	switch (type) {
-	case TRACER_TYPE_U8:
-	case TRACER_TYPE_I8:
-	case TRACER_TYPE_BOOL:
-	case TRACER_TYPE_BYTE:
-		return 1;
-	case TRACER_TYPE_U16:
-	case TRACER_TYPE_I16:
-		return 2;
-	case TRACER_TYPE_U32:
-	case TRACER_TYPE_I32:
-	case TRACER_TYPE_F32:
-		return 4;
-	case TRACER_TYPE_U64:
-	case TRACER_TYPE_I64:
-	case TRACER_TYPE_F64:
-	case TRACER_TYPE_HEX64:
-	case TRACER_TYPE_PTR:
-		return 8;
-	default:
-		return 0; /* a string has no size before it is read */
-	}
-}
-
 /* False: this class cannot be decoded by anybody. */
 static bool entry_fill(Entry *e, const struct event_class *class, u32 contexts_size)
 {
@@ -50,7 +24,7 @@ static bool entry_fill(Entry *e, const struct event_class *class, u32 contexts_s
 	for (u32 i = 0; i < class->n_fields; i++) {
 		const struct class_field *f = &class->fields[i];
 		bool string = f->type == TRACER_TYPE_STR;
-		u32 size = string ? 1 : type_size(f->type);
+		u32 size = class_type_size(f->type);
 
 		if (size == 0 || f->shape > TRACER_SHAPE_VAR)
 			return false;
@@ -103,7 +77,8 @@ ClassTable *class_table_free(ClassTable *t)
 /* Takes one field off the front; NULL if it does not fit. */
 static const u8 *field_walk(const struct class_field *f, const u8 *p, const u8 *end)
 {
-	u32 n = 1, size = type_size(f->type);
+	/* a string has no size before it is read */
+	u32 n = 1, size = f->type == TRACER_TYPE_STR ? 0 : class_type_size(f->type);
 
 	if (f->shape == TRACER_SHAPE_FIXED)
 		n = f->count;
