@@ -5,6 +5,8 @@
 #include "dbus/text.h"
 
 #include <glib.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static void clean(void)
 {
@@ -79,7 +81,7 @@ static void table(void)
 
 static char *variant_json(bool pretty)
 {
-	char cat[] = "cat", *arguments[] = { cat, NULL };
+	int ends[2];
 	sd_bus_message *m = NULL;
 	sd_bus *bus = NULL;
 	Json j = { .pretty = pretty };
@@ -87,7 +89,9 @@ static char *variant_json(bool pretty)
 	size_t n;
 
 	g_assert_cmpint(sd_bus_new(&bus), >=, 0);
-	g_assert_cmpint(sd_bus_set_exec(bus, "/bin/cat", arguments), >=, 0);
+	/* nobody answers, and nobody has to: the message is only built and read */
+	g_assert_cmpint(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), ==, 0);
+	g_assert_cmpint(sd_bus_set_fd(bus, ends[0], ends[0]), >=, 0);
 	g_assert_cmpint(sd_bus_start(bus), >=, 0);
 	g_assert_cmpint(sd_bus_message_new_method_call(bus, &m, NULL, "/", NULL, "X"), >=, 0);
 	g_assert_cmpint(sd_bus_message_append(m, "a{sv}", 6, "LastSnapshot", "s", "a\"\\\n", "IO", "t", UINT64_MAX,
@@ -102,6 +106,7 @@ static char *variant_json(bool pretty)
 	fclose(j.out);
 	sd_bus_message_unref(m);
 	sd_bus_close_unref(bus);
+	close(ends[1]);
 	return text;
 }
 
