@@ -7,9 +7,9 @@
 
 #include "lib/base.h"
 
-typedef enum { POLICY_OVERWRITE, POLICY_DISCARD } Policy;
+typedef enum { POLICY_OVERWRITE, POLICY_DISCARD, POLICY_BLOCK } Policy;
 typedef enum { BUFFERS_PER_USER, BUFFERS_PER_UNIT, BUFFERS_PER_PROCESS } Buffers;
-typedef enum { IO_NONE } Io; /* other strategies are refused by name until they exist */
+typedef enum { IO_NONE, IO_AUTO, IO_WRITE, IO_MMAP, IO_SPLICE, IO_DIRECT } Io;
 typedef enum { ON_STOP_KEEP, ON_STOP_SNAPSHOT } OnStop;
 typedef enum { CLOCK_AUTO, CLOCK_COUNTER, CLOCK_MONO } ClockChoice;
 
@@ -25,7 +25,16 @@ typedef struct {
 	int line;
 } ConfigOrigin;
 
-/* Automatic snapshots, and what may stay on disk. 0 means "no limit" for sizes, counts and times. */
+/* What may stay on disk of one directory. 0 means "no limit". */
+typedef struct {
+	u32 max_count;
+	u64 max_size;	     /* bytes in all */
+	u64 max_age_ns;
+	u64 keep_free;	     /* bytes of the file system, or ... */
+	u32 keep_free_percent; /* ... per cent of it, when nonzero */
+} RetentionConfig;
+
+/* Automatic snapshots. 0 means "no limit" for sizes, counts and times. */
 typedef struct {
 	bool on_crash;
 	Strings on_unit_failure; /* globs of unit names */
@@ -55,7 +64,13 @@ typedef struct {
 	u64 memory;	    /* bytes: all rings of one owner together */
 	u32 sub_buffers;    /* per ring; power of two >= 16 */
 	u32 contexts;	    /* ABI_CONTEXT_* */
-	Io io;
+	Io io;		    /* not IO_NONE: the session writes continuously, below `output` */
+	char *output;	    /* NULL: the state directory + "/traces/" + name */
+	u64 flush_interval_ns; /* what is not a whole sub-buffer is written after so long at most */
+	u64 block_timeout_ns;  /* policy block: how long a writer waits at most */
+	u64 file_size;	    /* a new trace once a file of the present one is this large; 0: never */
+	u64 file_interval_ns; /* ... or the present one is this old; 0: never */
+	RetentionConfig files; /* of finished traces in `output` */
 	OnStop on_stop;
 	SnapshotConfig snapshot;
 	ConfigOrigin *origins; /* which file set what; session_config_origin() */
