@@ -243,8 +243,8 @@ BEGIN sequence_full
 	add	x10, x10, 1
 	add	x11, x8, x14		/* entering needs the memory of x11 - ring and below */
 	ldr	w12, [x2, SLOT_POLICY]
-	cmp	w12, ABI_POLICY_DISCARD
-	b.eq	8021f
+	cmp	w12, ABI_POLICY_OVERWRITE
+	b.ne	8021f
 	add	x12, x6, ABI_LINE_HOLD
 	ldar	x12, [x12]		/* hold, then deadline: stored the other way round */
 	tbz	x12, 0, 8022f

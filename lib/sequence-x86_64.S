@@ -287,8 +287,8 @@ BEGIN sequence_full, 1
 8020:	mov	SLOT_RING_MASK(%rbx), %rcx
 	inc	%rcx
 	lea	(%rsi, %r13), %rdx	/* entering needs the memory of rdx - ring and below */
-	cmpl	$ABI_POLICY_DISCARD, SLOT_POLICY(%rbx)
-	je	8021f
+	cmpl	$ABI_POLICY_OVERWRITE, SLOT_POLICY(%rbx)
+	jne	8021f
 	mov	ABI_LINE_HOLD(%r9), %r12	/* hold, then deadline: stored the other way round */
 	test	$1, %r12b
 	jz	8022f

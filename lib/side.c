@@ -115,7 +115,7 @@ static bool may_enter(const struct slot *s, const struct abi_ring *line, u64 pos
 {
 	u64 hold;
 
-	if (s->policy == ABI_POLICY_DISCARD) {
+	if (s->policy != ABI_POLICY_OVERWRITE) {
 		/* acquire: pairs with reader_consume(); only what was copied is overwritten */
 		*ret_cause = ABI_LOST_FULL;
 		return position + sub_size <= ring_size + load_acquire_u64(&line->consumed);

@@ -127,7 +127,7 @@ static void test_check(void)
 	REFUSED(g.n_ring = 0);
 	REFUSED(g.n_side = 0);
 	REFUSED(g.contexts = 4);
-	REFUSED(g.policy = 2);
+	REFUSED(g.policy = 3);
 }
 
 /* random geometries that pass must have a size that fits 63 bits and rings that follow one another
