@@ -323,6 +323,7 @@ BEGIN sequence_full
 	add	x11, x8, x15
 	add	x11, x11, x13
 	str	x11, [x10, ABI_SUB_END]
+	str	w14, [x0, REQUEST_EDGE]	/* anything but 0 */
 8051:	add	x8, x8, x15
 	add	x8, x8, x13		/* the new position, for the commit */
 
@@ -422,7 +423,7 @@ BEGIN sequence_boundary
 	COUNT	0
 	stlr	x8, [x6]		/* W1, commit */
 END sequence_boundary, SEQUENCE_DONE
-8080:	LEAVE	SEQUENCE_DONE
+8080:	LEAVE	SEQUENCE_SLOW
 	LOAD_EXITS
 FINISH sequence_boundary
 
