@@ -201,7 +201,7 @@ int job_gather(Job *b, Failure *f)
 			(TraceEnvironment){ b->environment[i], b->environment[i + 1] };
 	t->duration_ns = pick(b->options.duration_ns, s->config->snapshot.duration_ns);
 	t->max_size = pick(b->options.max_size, s->config->snapshot.max_snapshot_size);
-	t->discard = s->config->policy == POLICY_DISCARD;
+	t->discard = s->config->policy != POLICY_OVERWRITE;
 	if (t->max_size && t->max_size < b->bytes)
 		b->bytes = t->max_size;
 	return 0;

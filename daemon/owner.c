@@ -269,7 +269,7 @@ static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 
 	u64 first = reader_first_whole(offset, r->size, r->sub_size);
 	const struct abi_sub *sub = (const void *)(r->data + (first & (r->size - 1)));
 
-	if (first == 0 || policy == ABI_POLICY_DISCARD)
+	if (first == 0 || policy != ABI_POLICY_OVERWRITE)
 		return 0;
 	/* relaxed: these are figures for people; a header that is being replaced does not have this position */
 	if (load_relaxed_u64(&sub->position) != first)
@@ -313,7 +313,7 @@ static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCount
 		return false;
 	ret->recorded = count;
 	ret->overwritten = ring_overwritten(r, policy, offset, count);
-	if (policy == ABI_POLICY_DISCARD)
+	if (policy != ABI_POLICY_OVERWRITE)
 		offset -= MIN(offset, load_relaxed_u64(&r->line->consumed));
 	fill = offset >= r->size ? 1 : (double)offset / (double)r->size;
 	ret->fill = fill;

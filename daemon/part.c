@@ -14,6 +14,11 @@ static const char *const cause_names[ABI_LOST_CAUSES] = {
     [ABI_LOST_BUSY] = "busy", [ABI_LOST_VFORK] = "vfork",
 };
 
+static const char *policy_text(u32 policy)
+{
+	return policy == ABI_POLICY_BLOCK ? "block" : policy == ABI_POLICY_DISCARD ? "discard" : "overwrite";
+}
+
 int part_sift(Part *p, const PartContext *c, const SnapshotSource *source, size_t index)
 {
 	const SnapshotJob *job = c->job;
@@ -159,8 +164,7 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	environment_add(&e, "snapshot", "%s", job->name);
 	for (size_t i = 0; i < job->n_environment; i++)
 		environment_add(&e, job->environment[i].key, "%s", job->environment[i].value);
-	environment_add(&e, "policy", "%s",
-			p->source->geometry.policy == ABI_POLICY_DISCARD ? "discard" : "overwrite");
+	environment_add(&e, "policy", "%s", policy_text(p->source->geometry.policy));
 	environment_add_time(&e, "covers_from", part_begin(p, c) + real);
 	environment_add_time(&e, "covers_until", c->capture.cut + real);
 	environment_add(&e, "cut_ns", "%" PRIu64, (uint64_t)c->capture.cut);

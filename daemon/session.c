@@ -9,7 +9,14 @@
 
 static u32 policy_abi(Policy p)
 {
-	return p == POLICY_DISCARD ? ABI_POLICY_DISCARD : ABI_POLICY_OVERWRITE;
+	switch (p) {
+	case POLICY_DISCARD:
+		return ABI_POLICY_DISCARD;
+	case POLICY_BLOCK:
+		return ABI_POLICY_BLOCK;
+	default:
+		return ABI_POLICY_OVERWRITE;
+	}
 }
 
 static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometry *ret, Failure *f)
