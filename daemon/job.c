@@ -239,7 +239,7 @@ static int directory_make(const char *path, Failure *f)
 
 static int room_check(const Job *b, Failure *f)
 {
-	const SnapshotConfig *c = &b->config->snapshot;
+	const RetentionConfig *c = &b->config->snapshot.keep;
 	char need[32], is[32], keep[32];
 	struct statvfs v;
 
@@ -290,9 +290,9 @@ static int job_write_all(Job *b, Failure *f)
 	}
 	const char *const busy[] = { partial, b->name, NULL };
 
-	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
+	(void)retention_apply(b->directory, &b->config->snapshot.keep, busy, NULL);
 	r = snapshot_write(b->copy, &b->result, f);
-	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
+	(void)retention_apply(b->directory, &b->config->snapshot.keep, busy, NULL);
 	return r;
 }
 
