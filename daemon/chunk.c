@@ -368,7 +368,8 @@ static int feed_say(Chunk *c, Feed *f)
 		int r;
 
 		(void)stream_unsaid(&s->stream, &discarded);
-		if (discarded <= s->said)
+		/* said in the next chunk, if this stream was ended by a try that failed behind it */
+		if (discarded <= s->said || (s->live && live_stream_ended(s->live)))
 			continue;
 		r = f->trace ? 0 : part_begin(c, f);
 		if (r == 0)
@@ -386,33 +387,34 @@ static int feed_say(Chunk *c, Feed *f)
 	return 0;
 }
 
+int chunk_leave(Chunk *c, Feed *f)
+{
+	int r = feed_say(c, f);
+	ChunkPart *p;
+
+	if (r < 0 || !f->trace)
+		return r;
+	p = part_of(c, f);
+	free(p->metadata);
+	p->metadata = NULL;
+	r = chunk_metadata(c, f, true, &p->metadata, &p->metadata_size);
+	if (r == 0)
+		r = live_trace_end(p->trace);
+	if (r == 0)
+		r = live_trace_park(p->trace);
+	if (r == 0)
+		feed_forget(f);
+	return r;
+}
+
 int chunk_end(Chunk *c, Feed *feeds)
 {
-	int r;
-
 	for (Feed *f = feeds; f; f = f->next) {
-		r = feed_say(c, f);
-		if (r < 0)
-			return r;
-	}
-	for (Feed *f = feeds; f; f = f->next) {
-		ChunkPart *p = f->trace ? part_of(c, f) : NULL;
+		int r = chunk_leave(c, f);
 
-		if (!p)
-			continue;
-		free(p->metadata);
-		p->metadata = NULL;
-		r = chunk_metadata(c, f, true, &p->metadata, &p->metadata_size);
 		if (r < 0)
 			return r;
 	}
-	for (ChunkPart *p = c->parts; p; p = p->next) {
-		r = live_trace_end(p->trace);
-		if (r < 0)
-			return r;
-	}
-	for (Feed *f = feeds; f; f = f->next)
-		feed_forget(f);
 	return 0;
 }
 

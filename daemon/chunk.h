@@ -29,6 +29,8 @@ int chunk_flush(Chunk *c);
 bool chunk_present(const Chunk *c, const char *output);
 /* Says what was lost since the last packets, and ends all files. On failure it may be tried again. The feeds forget it. */
 int chunk_end(Chunk *c, Feed *feeds);
+/* The same for one feed, whose owner is gone for good: its files are let go early. */
+int chunk_leave(Chunk *c, Feed *f);
 /* After chunk_end(), on any thread: waits for the disk, and gives it its name. */
 int chunk_close(Chunk *c);
 /* The feeds forget it; files keep what they have, under the name of a finished one where that can be. *ret_lost: records that

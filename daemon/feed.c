@@ -2,17 +2,21 @@
 #include "daemon/feed.h"
 
 int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geometry *g,
-	     const struct record_clock *clock, const Cpus *cpus, void *owner)
+	     const struct record_clock *clock, const Cpus *cpus)
 {
 	Feed *f = calloc(1, sizeof(*f));
 
 	if (!f)
 		return -ENOMEM;
-	(void)pthread_mutex_init(&f->lock, NULL);
+	f->lock = malloc(sizeof(*f->lock));
+	if (!f->lock) {
+		free(f);
+		return -ENOMEM;
+	}
+	(void)pthread_mutex_init(f->lock, NULL);
 	f->label = strdup(label);
 	f->cpus = cpus;
 	f->geometry = *g;
-	f->owner = owner;
 	f->streams = calloc(g->n_ring + g->n_side, sizeof(*f->streams));
 	if (!f->label || !f->streams) {
 		(void)feed_free(f);
@@ -32,7 +36,8 @@ Feed *feed_free(Feed *f)
 	for (u32 i = 0; i < f->n_streams; i++)
 		stream_clear(&f->streams[i].stream);
 	(void)class_table_free(f->table);
-	(void)pthread_mutex_destroy(&f->lock);
+	(void)pthread_mutex_destroy(f->lock);
+	free(f->lock);
 	free(f->classes.v);
 	free(f->newer.v);
 	free(f->streams);
@@ -57,19 +62,19 @@ void feed_set_classes(Feed *f, TraceClass *v, size_t n)
 {
 	TraceClass *before;
 
-	(void)pthread_mutex_lock(&f->lock);
+	(void)pthread_mutex_lock(f->lock);
 	before = f->newer.v;
 	f->newer = (FeedClasses){ v, n };
-	(void)pthread_mutex_unlock(&f->lock);
+	(void)pthread_mutex_unlock(f->lock);
 	free(before);
 }
 
-void feed_sums(Feed *f, StreamCounters *ret, double *ret_fill)
+void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill)
 {
-	(void)pthread_mutex_lock(&f->lock);
+	(void)pthread_mutex_lock(f->lock);
 	*ret = f->sums;
 	*ret_fill = f->fill;
-	(void)pthread_mutex_unlock(&f->lock);
+	(void)pthread_mutex_unlock(f->lock);
 }
 
 /* ---- the thread's ---- */
@@ -80,21 +85,21 @@ int feed_refresh(Feed *f)
 	ClassTable *table;
 	int r;
 
-	(void)pthread_mutex_lock(&f->lock);
+	(void)pthread_mutex_lock(f->lock);
 	newer = f->newer;
 	f->newer = (FeedClasses){ NULL, 0 };
-	(void)pthread_mutex_unlock(&f->lock);
+	(void)pthread_mutex_unlock(f->lock);
 	if (!newer.v)
 		return 0;
 	r = class_table_new(&table, newer.v, newer.n, f->geometry.contexts);
 	if (r < 0) {
 		/* back, unless there are still newer ones: the next turn tries again */
-		(void)pthread_mutex_lock(&f->lock);
+		(void)pthread_mutex_lock(f->lock);
 		if (!f->newer.v) {
 			f->newer = newer;
 			newer.v = NULL;
 		}
-		(void)pthread_mutex_unlock(&f->lock);
+		(void)pthread_mutex_unlock(f->lock);
 		free(newer.v);
 		return r;
 	}
@@ -143,10 +148,10 @@ void feed_publish(Feed *f)
 		stream_counters_add(&sums, &f->streams[i].stream.counters);
 		fill = MAX(fill, stream_fill(&f->streams[i].stream));
 	}
-	(void)pthread_mutex_lock(&f->lock);
+	(void)pthread_mutex_lock(f->lock);
 	f->sums = sums;
 	f->fill = fill;
-	(void)pthread_mutex_unlock(&f->lock);
+	(void)pthread_mutex_unlock(f->lock);
 }
 
 void feed_stream_name(const Feed *f, u32 i, char ret[40], u32 *ret_cpu)

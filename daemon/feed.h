@@ -36,10 +36,9 @@ struct Feed {
 	LiveTrace *trace; /* in the present chunk, which owns it; NULL: nothing of it yet */
 	size_t n_told;	  /* classes that its metadata knows */
 	bool retiring;	  /* nobody records into it any more: goes when it is empty */
-	void *owner;	  /* for whoever made it */
 
 	/* guards what both sides touch: newer classes, made by the loop, and sums, by the thread */
-	pthread_mutex_t lock;
+	pthread_mutex_t *lock; /* owned */
 	FeedClasses newer; /* v is NULL: none */
 	StreamCounters sums;
 	double fill;
@@ -47,7 +46,7 @@ struct Feed {
 
 /* 0 or -ENOMEM. map, fd: the region's, borrowed. */
 int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geometry *g,
-	     const struct record_clock *clock, const Cpus *cpus, void *owner);
+	     const struct record_clock *clock, const Cpus *cpus);
 Feed *feed_free(Feed *f);
 DEFINE_CLEANUP(Feed *, feed_free)
 
@@ -55,7 +54,7 @@ DEFINE_CLEANUP(Feed *, feed_free)
 /* What ids mean from now on: takes the array. Before any program is told one of them, so that whoever meets an id in a ring
  * finds it here. */
 void feed_set_classes(Feed *f, TraceClass *v, size_t n);
-void feed_sums(Feed *f, StreamCounters *ret, double *ret_fill);
+void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill);
 
 /* ---- the thread's ---- */
 /* Takes newer classes, if there are any: 1, 0 if not, -ENOMEM. */

@@ -13,7 +13,8 @@ struct LiveStream {
 	LiveStream *next;
 	LiveTrace *trace;
 	Sink *sink; /* owned; NULL once it is ended */
-	int fd;	    /* owned: the file, when the sink is done with it */
+	int fd;	    /* owned: the file, when the sink is done with it, until it is parked */
+	char *name; /* owned */
 	int index_fd;
 	u32 instance, cpu;
 	u64 sequence, size, discarded;
@@ -83,6 +84,7 @@ LiveTrace *live_trace_free(LiveTrace *t, u64 *ret_lost)
 		close_fd(s->fd);
 		close_fd(s->index_fd);
 		free(s->entries);
+		free(s->name);
 		free(s);
 	}
 	close_fd(t->index_fd);
@@ -145,17 +147,19 @@ int live_trace_metadata(LiveTrace *t, const char *text, size_t size)
 
 /* ---- streams ---- */
 
+static void index_name(char ret[64], const char *name)
+{
+	(void)snprintf(ret, 64, "%.50s.idx", name);
+}
+
 static int index_make(LiveTrace *t, const char *name, int *ret_fd)
 {
-	_cleanup_free_ char *file = NULL;
 	_cleanup_close_ int fd = -1;
 	u8 head[INDEX_HEADER];
+	char file[64];
 	int r;
 
-	if (asprintf(&file, "%s.idx", name) < 0) {
-		file = NULL;
-		return -ENOMEM;
-	}
+	index_name(file, name);
 	fd = openat(t->index_fd, file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
 	if (fd < 0 || fchmod(fd, 0640) < 0)
 		return -errno;
@@ -179,11 +183,13 @@ int live_stream_new(LiveStream **ret, LiveTrace *t, const char *name, u32 instan
 			   .instance = instance,
 			   .cpu = cpu,
 			   .index_size = INDEX_HEADER };
-	r = index_make(t, name, &s->index_fd);
+	s->name = strdup(name);
+	r = s->name ? index_make(t, name, &s->index_fd) : -ENOMEM;
 	if (r == 0)
 		r = sink_open(&s->sink, t->sinks, t->dir_fd, name);
 	if (r < 0) {
 		close_fd(s->index_fd);
+		free(s->name);
 		free(s);
 		return r;
 	}
@@ -251,6 +257,11 @@ int live_stream_append(LiveStream *s, const LivePacket *p)
 u64 live_stream_size(const LiveStream *s)
 {
 	return s->sink ? sink_size(s->sink) : s->size;
+}
+
+bool live_stream_ended(const LiveStream *s)
+{
+	return !s->sink;
 }
 
 u64 live_stream_discarded(const LiveStream *s)
@@ -331,16 +342,44 @@ int live_trace_end(LiveTrace *t)
 	return first;
 }
 
+int live_trace_park(LiveTrace *t)
+{
+	int first = 0;
+
+	for (LiveStream *s = t->streams; s; s = s->next) {
+		int r = index_write(s);
+
+		if (r < 0) {
+			first = first ? first : r;
+			continue;
+		}
+		/* the disk may begin: whoever syncs it waits less */
+		if (s->fd >= 0)
+			(void)sync_file_range(s->fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+		s->fd = close_fd(s->fd);
+		s->index_fd = close_fd(s->index_fd);
+	}
+	return first;
+}
+
+static int file_sync(int at, const char *name)
+{
+	_cleanup_close_ int fd = openat(at, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+}
+
 int live_trace_sync(LiveTrace *t, const char *metadata, size_t size)
 {
 	int first = 0, r;
 
 	for (LiveStream *s = t->streams; s; s = s->next) {
-		r = index_write(s);
-		if (r == 0 && (fsync(s->fd) < 0 || fsync(s->index_fd) < 0))
-			r = -errno;
-		s->fd = close_fd(s->fd);
-		s->index_fd = close_fd(s->index_fd);
+		char index[64];
+
+		index_name(index, s->name);
+		r = file_sync(t->dir_fd, s->name);
+		if (r == 0)
+			r = file_sync(t->index_fd, index);
 		first = first ? first : r;
 	}
 	r = metadata ? metadata_replace(t, metadata, size, true) : 0;

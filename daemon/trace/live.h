@@ -37,6 +37,8 @@ int live_trace_metadata(LiveTrace *t, const char *text, size_t size);
 int live_stream_new(LiveStream **ret, LiveTrace *t, const char *name, u32 instance, u32 cpu);
 /* Appends a packet, or fails with nothing taken. The memory is the caller's again. */
 int live_stream_append(LiveStream *s, const LivePacket *p);
+/* live_trace_end() came as far as this one. */
+bool live_stream_ended(const LiveStream *s);
 u64 live_stream_size(const LiveStream *s);
 /* The `discarded` that its last packet said; packets of a stream count from 0 in each trace. */
 u64 live_stream_discarded(const LiveStream *s);
@@ -47,8 +49,10 @@ int live_trace_flush(LiveTrace *t);
 bool live_trace_present(const LiveTrace *t);
 /* The streams end: files cut to size. On failure what could not be ended stays open. */
 int live_trace_end(LiveTrace *t);
-/* After live_trace_end(), on any thread: the last index entries, then the metadata (NULL: as it is), and waits until all of it
- * is on disk. */
+/* After live_trace_end(): writes the last index entries and closes the files, which live_trace_sync() opens again. A chunk may see
+ * thousands of owners come and go. */
+int live_trace_park(LiveTrace *t);
+/* After live_trace_park(), on any thread: the metadata (NULL: as it is), and waits until all of it is on disk. */
 int live_trace_sync(LiveTrace *t, const char *metadata, size_t size);
 /* Bytes of stream files so far. */
 u64 live_trace_bytes(const LiveTrace *t);
