@@ -20,9 +20,6 @@ int beacon_arm(const Beacon *b)
 	/* relaxed: the barrier orders it before the caller's look at the rings, here and, for every program that runs
 	 * meanwhile, there. Pairs with the load in waiter_call(). */
 	store_relaxed_u32(b->wake, 1);
-#ifdef BROKEN_UNFENCED /* negative control of tests/stress: the store may still be on its way when the rings are looked at */
-	return 0;
-#endif
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) < 0 ? -errno : 0;
 }
 
@@ -32,13 +29,19 @@ void beacon_disarm(const Beacon *b)
 	store_relaxed_u32(b->wake, 0);
 }
 
-bool beacon_wait(const Beacon *b, u64 timeout_ns)
+bool beacon_wait(Beacon *b, u64 timeout_ns)
 {
-	u64 ns = MIN(timeout_ns, BEACON_WAIT_MAX);
+	u64 patience = MIN(MAX(b->patience, BEACON_WAIT_MIN), BEACON_WAIT_MAX);
+	u64 ns = MIN(timeout_ns, patience);
 	const struct timespec t = { (time_t)(ns / NSEC_PER_SEC), (long)(ns % NSEC_PER_SEC) };
 
 	/* EAGAIN: beacon_call() came first */
-	return futex(b->wake, FUTEX_WAIT, 1, &t) == 0 || errno != ETIMEDOUT;
+	if (futex(b->wake, FUTEX_WAIT, 1, &t) == 0 || errno != ETIMEDOUT) {
+		b->patience = BEACON_WAIT_MIN;
+		return true;
+	}
+	b->patience = 2 * patience;
+	return ns < timeout_ns;
 }
 
 void beacon_call(const Beacon *b)

@@ -9,8 +9,12 @@
  *		beacon_wait(&b, ns);
  *	beacon_disarm(&b);
  *
+ * Programs cannot write the word that is compared when the consumer goes to sleep. So a call that comes after its look and
+ * before it sleeps, a microsecond, finds nobody, and nothing remembers it. The next boundary calls again; and for the last
+ * one, waits begin short and grow while nobody calls: most such moments are right behind a busy time.
+ *
  * Anybody who can read the page, which is everybody, can wake who sleeps here, or move him by FUTEX_REQUEUE to where nobody
- * wakes him. So a waking proves nothing: look again; and each wait is bounded: never sleep longer than it would be right to be
+ * wakes him, or sleep there too and be woken instead. So a waking proves nothing: look again; and each wait is bounded: never sleep longer than it would be right to be
  * late. The same bound stands in for a program that was stopped or killed between filling a sub-buffer and its call, and
  * for one that must not use membarrier.
  *
@@ -19,20 +23,22 @@
 
 #include "lib/base.h"
 
-/* borrowed from the board */
 typedef struct {
-	u32 *wake, *progress;
+	u32 *wake, *progress; /* borrowed from the board */
+	u64 patience;	      /* the consumer's own: its next wait */
 } Beacon;
 
-/* No wait is longer, whatever is asked for. */
+/* The first wait after a call, and the longest one, whatever is asked for. */
+#define BEACON_WAIT_MIN (2 * NSEC_PER_MSEC)
 #define BEACON_WAIT_MAX NSEC_PER_SEC
 
 /* Asks programs to call, with the fence that the look at the rings has to be behind. 0, or -errno if the kernel has no such
  * fence: a call may then be missed, and the consumer should wait for a few milliseconds at a time. */
 int beacon_arm(const Beacon *b);
 void beacon_disarm(const Beacon *b);
-/* Sleeps while armed. True: somebody called, or claimed to, or a signal came; false: the time is over. */
-bool beacon_wait(const Beacon *b, u64 timeout_ns);
+/* Sleeps while armed. False: timeout_ns are over. True: look again, since somebody called, or claimed to, or a signal came, or
+ * because a call may have been missed. */
+bool beacon_wait(Beacon *b, u64 timeout_ns);
 /* Ends the consumer's wait, or the next one before its next beacon_arm(): store what it shall see first, under its lock or
  * otherwise so that it is visible to who looks behind beacon_arm(). */
 void beacon_call(const Beacon *b);

@@ -45,7 +45,8 @@ static void slot_release(Board *b, u32 slot)
 {
 	Beacon beacon = board_beacon(b, slot);
 
-	beacon_disarm(&beacon);
+	/* a consumer finds out as well, and arms itself anew */
+	beacon_call(&beacon);
 	beacon_progress(&beacon);
 }
 

@@ -90,9 +90,11 @@
  *                writer under `block`: load it (acquire), then the record; refused for want of room:
  *                FUTEX_WAIT while it is what was loaded; then again. The acquire pairs with the release: a
  *                writer that loaded the newer value sees the newer `consumed` and generation.
- *    Every wait is bounded, since whoever can read the page can wake or requeue who sleeps there, and a
- *    writer may be stopped between W1 and its call, or may not have been allowed to register for the barrier:
- *    a writer waits in slices of 10 ms, a consumer no longer than it may be late.
+ *    Every wait is bounded: a call that comes between the consumer's look and its sleep finds nobody, since
+ *    writers do not change the word that is compared (the next boundary calls again); a writer may be
+ *    stopped between W1 and its call, or may not have been allowed to register for the barrier; and whoever
+ *    can read the page can wake or requeue who sleeps there. A writer waits in slices of 10 ms, a
+ *    consumer briefly at first and no longer than it may be late.
  *    A writer holds nothing while it waits: no lock, no use of a ring, no signal blocked.
  *
  * 10. DEATH. SIGKILL anywhere in a sequence: it never began. SIGSTOP: nobody waits, and one who
