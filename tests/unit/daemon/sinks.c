@@ -200,7 +200,7 @@ u64 sinks_size_by_chance(u64 most)
 {
 	u64 up_to = 1ull << g_test_rand_int_range(0, 23);
 
-	return 1 + (u64)g_test_rand_int() % MIN(up_to, most);
+	return (u64)g_test_rand_int() % (MIN(up_to, most) + 1);
 }
 
 int sinks_offer(SinksFile *f, u64 size)
@@ -208,12 +208,12 @@ int sinks_offer(SinksFile *f, u64 size)
 	u64 offset = (u64)g_test_rand_int_range(0, (gint32)(RING - size)), old = f->bytes->len;
 	u32 head_size = (u32)g_test_rand_int_range(0, 200), align = sink_align(f->set);
 	g_autofree u8 *head = g_malloc(head_size + 1), *private = g_malloc(size);
-	bool from_ring = g_test_rand_int_range(0, 4) > 0, empty = g_test_rand_int_range(0, 16) == 0;
+	bool from_ring = g_test_rand_int_range(0, 4) > 0;
 	SinkPacket p = {
 		.head = head,
 		.head_size = head_size,
 		.records = from_ring ? ring + offset : private,
-		.records_size = empty ? 0 : size,
+		.records_size = size,
 		.fd = from_ring ? ring_fd : -1,
 		.fd_offset = from_ring ? offset : 0,
 		.n_records = (u64)g_test_rand_int_range(1, 1000),
@@ -245,6 +245,17 @@ int sinks_offer(SinksFile *f, u64 size)
 	}
 	g_assert_cmpuint(sink_size(f->sink), ==, f->bytes->len);
 	return r;
+}
+
+int sinks_descriptor(const SinksFile *f)
+{
+	struct stat st, other;
+
+	g_assert_cmpint(stat(f->path, &st), ==, 0);
+	for (int fd = 0; fd < 1024; fd++)
+		if (fstat(fd, &other) == 0 && other.st_ino == st.st_ino && other.st_dev == st.st_dev)
+			return fd;
+	g_assert_not_reached();
 }
 
 u64 sinks_file_size(const SinksFile *f)

@@ -51,7 +51,7 @@ typedef struct {
 void sinks_open(SinksFile *f, SinkSet *set, const char *directory, const char *name);
 /* Offers a packet of chance with `size` bytes in it: what sink_append() said. Spoils the memory it came from. */
 int sinks_offer(SinksFile *f, u64 size);
-/* 1 to `most`, as many small as large ones. */
+/* 0 to `most`, as many small as large ones. */
 u64 sinks_size_by_chance(u64 most);
 /* The file is a prefix of what was taken and ends with a packet; that of mmap may be longer. */
 void sinks_check_whole(SinksFile *f);
@@ -62,6 +62,8 @@ void sinks_finish(SinksFile *f);
 /* Abandons and checks what it counts; frees. */
 void sinks_abandon(SinksFile *f);
 u64 sinks_file_size(const SinksFile *f);
+/* Of the sink: for faults of this file alone. */
+int sinks_descriptor(const SinksFile *f);
 
 /* ---- places ---- */
 
