@@ -444,8 +444,6 @@ static void test_places(void)
 		g_autofree char *path = g_build_filename(output, names[i], NULL);
 
 		g_assert_cmpint(g_file_test(path, G_FILE_TEST_IS_DIR), ==, i < 2);
-		if (i < 2)
-			g_assert_cmpint(touched(g_build_filename(path, "user-0", NULL), 22000), >, 0);
 	}
 	text = shown(output, 0, 0, &n);
 	g_assert_cmpuint(n, ==, 3 * 10 + 11 + 10 + 11);
@@ -494,6 +492,103 @@ static void test_refused(void)
 	dir = g_dir_open(directory, 0, NULL);
 	g_assert_cmpstr(g_dir_read_name(dir), ==, "trace");
 	g_assert_null(g_dir_read_name(dir));
+	maker_remove(directory);
+}
+
+/* tracerctl with the words of `line`, in `directory`: its status, and what it said. */
+static int command(const char *directory, const char *const *words, char **ret_said)
+{
+	g_autoptr(GPtrArray) argv = g_ptr_array_new();
+	g_autoptr(GError) error = NULL;
+	g_autofree char *out = NULL, *err = NULL;
+	char **environment = g_environ_setenv(g_get_environ(), "TZ", "UTC", TRUE);
+	int status;
+
+	g_ptr_array_add(argv, (char *)TRACERCTL);
+	for (; *words; words++)
+		g_ptr_array_add(argv, (char *)*words);
+	g_ptr_array_add(argv, NULL);
+	/* no bus anywhere */
+	environment = g_environ_setenv(environment, "DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent", TRUE);
+	g_spawn_sync(directory, (char **)argv->pdata, environment, 0, NULL, NULL, &out, &err, &status, &error);
+	g_assert_no_error(error);
+	g_strfreev(environment);
+	*ret_said = g_strconcat(out, err, NULL);
+	g_test_message("%s", *ret_said);
+	g_assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* The command, without a daemon or a bus. */
+static void test_command(void)
+{
+	g_autofree char *directory = maker_directory(), *trace = g_build_filename(directory, "trace", NULL);
+	g_autofree char *output = g_build_filename(directory, "out", NULL);
+	static const struct {
+		const char *from, *to;
+		u64 n; /* records */
+	} fine[] = {
+		{NULL, NULL, 180},
+		{"22:13:20.123462", "22:13:20.1234630", 10}, /* 5211 to 6211 of the trace's clock */
+		{"2023-11-14 22:13:20.123462", "2023-11-14T22:13:20.123463Z", 10},
+		{"+1us", NULL, 170},
+		{"+0", "+0", 1},
+		{"-1us", NULL, 10}, /* the end is that of the last packet */
+		{"-1h", "+1h", 180},
+	};
+	static const struct {
+		const char *from, *to, *says;
+		int status;
+	} wrong[] = {
+		{"yesterday", NULL, "--from=yesterday: write it like", 2},
+		{NULL, "2023-02-30", "no such time", 2},
+		{"+10us", "+5us", "--from is later than --to; the trace is of 2023-11-14 22:13:20.123461789 to ", 1},
+		{"2024-01-01", NULL, "nothing was recorded in that time; the trace is of 2023-11-14 22:13:20.", 1},
+	};
+	g_autofree char *said = NULL;
+
+	owner_write(trace, "user-0", 1, &plain, 1);
+	for (size_t i = 0; i < ELEMENTSOF(fine) + ELEMENTSOF(wrong); i++) {
+		bool good = i < ELEMENTSOF(fine);
+		size_t k = i - ELEMENTSOF(fine);
+		const char *from = good ? fine[i].from : wrong[k].from, *to = good ? fine[i].to : wrong[k].to;
+		const char *words[8] = {"extract", "trace", "out"};
+		g_autofree char *text = NULL;
+		size_t n = 3;
+		Checked sum;
+		int status;
+
+		if (from) {
+			words[n++] = "--from";
+			words[n++] = from;
+		}
+		if (to) {
+			words[n++] = "--to";
+			words[n++] = to;
+		}
+		status = command(directory, words, &text);
+		if (good) {
+			g_assert_cmpint(status, ==, 0);
+			g_assert_true(g_str_has_prefix(text, "out: 1 traces, 1 streams, "));
+			checked(&sum, output);
+			g_assert_cmpuint(sum.n_records, ==, fine[i].n);
+			maker_remove(output);
+		} else {
+			g_assert_cmpint(status, ==, wrong[k].status);
+			g_assert_nonnull(strstr(text, wrong[k].says));
+			g_assert_false(g_file_test(output, G_FILE_TEST_EXISTS));
+		}
+	}
+	g_assert_cmpint(command(directory, (const char *const[]){"extract", "trace", "trace", NULL}, &said), ==, 2);
+	g_assert_nonnull(strstr(said, "trace: exists already"));
+	g_free(said);
+	g_assert_cmpint(command(directory, (const char *const[]){"extract", ".", "o", "--no-legend", NULL}, &said), ==, 0);
+	g_assert_cmpstr(said, ==, "o\n");
+	g_free(said);
+	g_assert_cmpint(command(directory, (const char *const[]){"extract", "trace", NULL}, &said), ==, 2);
+	g_free(said);
+	g_assert_cmpint(command(directory, (const char *const[]){"list", "--from", "+1s", NULL}, &said), ==, 2);
+	g_assert_nonnull(strstr(said, "no meaning for list"));
 	maker_remove(directory);
 }
 
@@ -800,6 +895,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/extract/index-lies", test_index_lies);
 	g_test_add_func("/extract/places", test_places);
 	g_test_add_func("/extract/refused", test_refused);
+	g_test_add_func("/extract/command", test_command);
 	g_test_add_func("/extract/hostile", test_hostile);
 	g_test_add_data_func("/repair/cut", GUINT_TO_POINTER(0), test_cut);
 	g_test_add_data_func("/repair/cut-with-zeros", GUINT_TO_POINTER(1), test_cut);
