@@ -172,7 +172,7 @@ static void test_faults(const void *data)
 			.interrupted = {60, 60, 60, 60, [CALL_WAIT] = 20, [CALL_REAP] = 40},
 			.shorter = {80, 80, [CALL_REAP] = 60},
 		};
-		r = g_test_rand_int_range(0, 8) ? sinks_offer(f, sinks_size_by_chance(200000)) : sink_flush(f->sink);
+		r = g_test_rand_int_range(0, 8) ? sinks_offer(f, sinks_size_by_chance(50000)) : sink_flush(f->sink);
 		for (size_t k = 0; k < N_CALLS; k++)
 			n_hit += sinks_faults.n_hit[k];
 		g_assert_true(r == 0 || r == -EIO || r == -ENOSPC || r == -EDQUOT);
