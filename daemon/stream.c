@@ -360,10 +360,10 @@ static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, S
 	v->c.clamped += w.clamped;
 	if (w.left_out || w.broken)
 		spoil(v);
-	if (w.broken)
-		v->t.unknown = add(v->t.unknown, size - w.taken);
-	else if (w.taken < size)
+	if (w.taken < size && !w.broken)
 		v->next = v->start + w.taken;
+	else /* with what is behind the end: nothing, if that is honest */
+		v->t.unknown = add(v->t.unknown, v->next - v->start - w.taken);
 	if (w.met)
 		v->t.lapped = false;
 	if (w.n == 0)
