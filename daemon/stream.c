@@ -265,22 +265,30 @@ static int view_ring(Stream *s, View *v, bool partial)
 	return 0;
 }
 
-/* Under overwrite: to the oldest sub-buffer that is whole, or so many behind it, where a fast writer came round during the
- * last copies. False: to be looked at anew, with what is known now. */
-static bool view_oldest(Stream *s, View *v, u64 skip)
+/* A look at the very oldest sub-buffer is a race that a fast writer can win for ever: the next one is further ahead. */
+static u64 further(const Stream *s, u64 skip)
+{
+	return MIN(skip * 2 + 1, s->reader.size / s->reader.sub_size / 2);
+}
+
+/* Under overwrite: to the oldest sub-buffer that is whole, or `skip` behind it. False: to be looked at anew, with what is known
+ * now. */
+static bool view_oldest(Stream *s, View *v, u64 *skip)
 {
 	u64 oldest = first_whole(s, v->offset), to, after, count;
 	struct abi_sub h;
 
 	if (!s->overwrite || s->done >= oldest)
 		return true;
-	to = MIN(oldest + skip * s->reader.sub_size, sub_of(s, v->offset));
+	to = MIN(oldest + *skip * s->reader.sub_size, sub_of(s, v->offset));
 	v->t.lapped = true;
 	v->t.unknown = add(v->t.unknown, to - s->done);
 	h = header_at(s, to);
-	/* else the next header that is whole tells */
-	if (to < v->offset && look(s, &after, &count) && after >= v->offset && first_whole(s, after) <= to &&
-	    h.position == to)
+	/* R2; else the next header that is whole tells */
+	(void)look(s, &after, &count);
+	if (after < v->offset || first_whole(s, after) > to)
+		*skip = further(s, *skip);
+	else if (to < v->offset && h.position == to)
 		missed(v, h.count);
 	pass_over(s, v, to);
 	return false;
@@ -385,7 +393,7 @@ static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, S
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret)
 {
 	/* each turn passes a sub-buffer or follows a writer round; more than all of them in one call is somebody's game */
-	u64 n_subs = s->reader.size / s->reader.sub_size, turns = n_subs + 8, skip = 0;
+	u64 turns = s->reader.size / s->reader.sub_size + 8, skip = 0;
 
 	s->next = 0;
 	while (turns-- > 0) {
@@ -394,12 +402,11 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 
 		if (r == 0)
 			return 0;
-		if (r < 0 || !view_oldest(s, &v, skip))
+		if (r < 0 || !view_oldest(s, &v, &skip))
 			continue;
 		r = view_sub(s, &v);
 		if (r == -EAGAIN) {
-			/* a copy of the very oldest is a race that a fast writer can win for ever */
-			skip = MIN(skip * 2 + 1, n_subs / 2);
+			skip = further(s, skip);
 			continue;
 		}
 		if (r < 0)

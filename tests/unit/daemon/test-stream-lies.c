@@ -3,6 +3,9 @@
 #include "tests/unit/daemon/maker.h"
 #include "tests/unit/daemon/packets.h"
 
+#include <signal.h>
+#include <sys/mman.h>
+
 #include "lib/atomic.h"
 
 #define SUB	4096ull
@@ -251,6 +254,92 @@ static void test_overwritten(void)
 	write_n(&f, 40 * PER_SUB);
 	g_assert_cmpfloat(stream_fill(&f.p.stream), ==, 1);
 	fixture_clear(&f);
+}
+
+/* ---- a writer that comes round while it is copied ---- */
+
+/* The page where the copy stops, so that the writer goes on exactly there: the second one of a sub-buffer of two, its header
+ * read before, or the first. */
+static struct {
+	Fixture *f;
+	u8 *page;
+	u32 turns; /* so often is the next copy met as well */
+	u64 subs;  /* that are written meanwhile */
+	u64 at;	   /* page of a sub-buffer */
+} chase;
+
+#define BIG 8192ull
+
+static u64 big_per_sub(void)
+{
+	return (BIG - ABI_SUB_HEADER) / RECORD;
+}
+
+static void chase_arm(u64 sub)
+{
+	chase.page = maker_data(&chase.f->maker, 0) + ((sub * BIG + chase.at * 4096) & (16 * BIG - 1));
+	g_assert_cmpint(mprotect(chase.page, 4096, PROT_NONE), ==, 0);
+}
+
+static void chase_fault(int number, siginfo_t *info, void *context)
+{
+	u8 *at = info->si_addr;
+
+	if (!chase.page || at < chase.page || at >= chase.page + 4096)
+		abort();
+	if (mprotect(chase.page, 4096, PROT_READ | PROT_WRITE) < 0)
+		abort();
+	chase.page = NULL;
+	write_n(chase.f, chase.subs * big_per_sub());
+	if (--chase.turns) {
+		/* the stream cannot know which one is next: whatever it tries from now on */
+		u64 next = maker_offset(&chase.f->maker, 0) / BIG + 1 - 16;
+
+		chase_arm(next);
+	}
+}
+
+static void run_chase(u64 at, u32 turns, u64 subs, u64 least)
+{
+	struct sigaction action = { .sa_sigaction = chase_fault, .sa_flags = SA_SIGINFO | SA_NODEFER }, before;
+	const struct geometry g = { 17, 13, 17, 13, 1, 2, ABI_POLICY_OVERWRITE, 0 };
+	const u32 rings[] = { 0 };
+	Fixture f = { .time = SECOND };
+
+	f.maker.region = REGION_NULL;
+	f.maker.clock = (struct record_clock){ ABI_CLOCK_MONOTONIC, 0 };
+	g_assert_cmpint(region_create(&f.maker.region, "test", &g, 0, 1, rings, 1), ==, 0);
+	fixture_stream(&f);
+	f.p.numbered = true;
+	g_assert_cmpint(sigaction(SIGSEGV, &action, &before), ==, 0);
+	write_n(&f, 20 * big_per_sub());
+	chase.f = &f;
+	chase.turns = turns;
+	chase.subs = subs;
+	chase.at = at;
+	chase_arm(20 + 1 - 16);
+	packets_drain(&f.p, STREAM_PARTIAL);
+	g_assert_cmpint(sigaction(SIGSEGV, &before, NULL), ==, 0);
+	if (chase.page)
+		g_assert_cmpint(mprotect(chase.page, 4096, PROT_READ | PROT_WRITE), ==, 0);
+	chase.page = NULL;
+	/* each once or counted (numbered), and nothing that the writer did is taken for a lie */
+	g_assert_cmpuint(f.p.next, ==, f.n);
+	g_assert_cmpuint(f.p.stream.counters.kept, >=, least * big_per_sub());
+	expect(&f, f.n - f.p.stream.counters.overwritten, f.p.stream.counters.overwritten, 0, 0, 0);
+	packets_clear(&f.p);
+	maker_clear(&f.maker);
+}
+
+static void test_chased(void)
+{
+	for (u64 at = 0; at < 2; at++) {
+		run_chase(at, 1, 1, 14);  /* just the one that was being copied */
+		run_chase(at, 1, 7, 14);
+		run_chase(at, 1, 40, 14); /* laps */
+		run_chase(at, 30, 1, 8);  /* again and again: it looks further ahead */
+		run_chase(at, 30, 3, 8);
+	}
 }
 
 /* ---- headers ---- */
@@ -698,6 +787,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/stream/given-back", test_given_back);
 	add("restart", test_restart);
 	g_test_add_func("/stream/overwritten", test_overwritten);
+	g_test_add_func("/stream/chased", test_chased);
 	add("lies", test_lies);
 	add("end-early", test_end_early);
 	add("unknown", test_unknown);
