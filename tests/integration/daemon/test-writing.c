@@ -513,7 +513,7 @@ static void test_hostile(House *h, gconstpointer unused)
 	for (int turn = 0; turn < 40; turn++) {
 		(void)program_ask(&good, "record 2000");
 		n += 2000;
-		(void)program_ask(&bad, "scribble 200");
+		(void)program_ask(&bad, "scribble 20");
 	}
 	stop_well(h);
 	i = house_info(h, "log");
