@@ -217,7 +217,7 @@ void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t 
 		record_all(event, wanted, (const struct record_part *)part, n);
 }
 
-/* What the short way could not do, for slot i and those after it. */
+/* What the short way could not do, for the slots in `wanted`. */
 static __attribute__((noinline)) void record_rest(const struct tracer_event *event, u64 wanted, void *head,
 						  u32 size)
 {
@@ -226,38 +226,71 @@ static __attribute__((noinline)) void record_rest(const struct tracer_event *eve
 	record_all(event, wanted, &part, 1);
 }
 
-void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
-			uint32_t size)
+/* The usual record for slot i; false: it was not written, and nothing has happened. mult: 0 if it is not known. With an
+ * answer of the page's own generation, the slots are those of the page. */
+static inline bool record_quickly(const struct tracer_event *event, size_t i, u64 ids, u64 mult, void *head, u32 size)
 {
-	u32 index = (u32)(event->state - process.states);
+	const struct slot *s = &process.slots[i];
+	/* acquire: pairs with the release in slot_attach() */
+	u32 generation = load_acquire_u32(&s->generation);
+	u32 id = attach_id(i, (size_t)(event->state - process.states));
+
+	if (!mult)
+		mult = load_relaxed_u64(&process.mult); /* behind the generation, which publishes it */
+	return likely(generation && id) && quick_write(s, generation, id, ids, mult, head, size) == SEQUENCE_DONE;
+}
+
+/* The same once more, for the one slot in `wanted`, with all that a record can meet. Into the ring that is there, as long
+ * as there is one: the records before it went there. */
+static __attribute__((noinline)) void record_again(const struct tracer_event *event, u64 wanted, void *head,
+						   u32 size)
+{
+	const struct record_part part = { head, size, 0 };
+	size_t i = (size_t)__builtin_ctzll(wanted);
+	struct slot *s = &process.slots[i];
+	/* acquire: pairs with the release in slot_attach() */
+	u32 generation = load_acquire_u32(&s->generation);
+	u32 id = attach_id(i, (size_t)(event->state - process.states));
+
+	if (!generation || !id ||
+	    record_write(s, generation, id, fork_identity(), load_relaxed_u32(&process.producer), &process.clock,
+			 &part, 1) == RECORD_STALE)
+		record_rest(event, wanted, head, size);
+}
+
+/* Several sessions, or a clock that is read by a call. */
+static __attribute__((noinline)) void record_each(const struct tracer_event *event, u64 wanted, void *head,
+						  u32 size)
+{
 	u64 ids;
 
-	if (record_refused(event, signature))
-		return;
-	if (unlikely(wanted == TRACER_ASK_ || !quick_possible(size))) {
+	if (wanted == TRACER_ASK_ || !sequence_offset || !quick_size(size)) {
 		record_rest(event, wanted, head, size);
 		return;
 	}
 	ids = fork_identity();
-	/* With an answer of the page's own generation, the slots are those of the page. */
-	do {
-		u32 i = (u32)__builtin_ctzll(wanted);
-		struct slot *s = &process.slots[i];
-		/* acquire: pairs with the release in slot_attach() */
-		u32 generation = load_acquire_u32(&s->generation);
-		u32 id = attach_id(i, index);
-		struct request q;
-		int r = SEQUENCE_STALE;
+	for (; wanted; wanted &= wanted - 1) {
+		size_t i = (size_t)__builtin_ctzll(wanted);
 
-		wanted &= wanted - 1;
-		if (likely(generation && id)) {
-			r = quick_write(&q, s, generation, id, ids, load_relaxed_u64(&process.mult), head,
-					size);
-			if (likely(r == SEQUENCE_DONE))
-				continue;
-		}
-		if (r == SEQUENCE_STALE ||
-		    record_finish(&q, r, &process.clock, ids, load_relaxed_u32(&process.producer)) == RECORD_STALE)
-			record_rest(event, 1ull << i, head, size);
-	} while (unlikely(wanted));
+		if (unlikely(!record_quickly(event, i, ids, 0, head, size)))
+			record_again(event, 1ull << i, head, size);
+	}
+}
+
+/* Short for one session and the counter, with whatever else there may be behind a call at the end: what has to be kept
+ * over calls costs more than what is done with it. */
+void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
+			uint32_t size)
+{
+	/* relaxed: one value per boot, and 0 until it is known */
+	u64 mult = load_relaxed_u64(&process.quick);
+
+	if (record_refused(event, signature))
+		return;
+	if (unlikely(!mult || wanted & (wanted - 1) || !quick_size(size))) {
+		record_each(event, wanted, head, size);
+		return;
+	}
+	if (unlikely(!record_quickly(event, (size_t)__builtin_ctzll(wanted), fork_identity_by_key(), mult, head, size)))
+		record_again(event, wanted, head, size);
 }
