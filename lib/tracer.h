@@ -130,7 +130,8 @@ TRACER_API_ void tracer_record_(const struct tracer_event *event, uint64_t wante
 				struct tracer_part *part, uint32_t n);
 TRACER_API_ void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
 				    void *head, uint32_t size);
-/* Bytes of a string with its terminator, at most 65536; copied to `to` if that is at most `room`. */
+/* Bytes of a string with its terminator, at most 65536; copied to `to` if that is at most `room`, of which nothing
+ * else is to be kept. */
 TRACER_API_ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room);
 
 /* The bounds of this object's own list of events; weak, for an object that has none. */
