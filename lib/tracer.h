@@ -587,14 +587,15 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
 		struct tracer_gather_ g = { buffer.bytes, buffer.bytes, part, 0, spare };          \
                                                                                                    \
 		TRACER_MAP_(TRACER_PUT_, __VA_ARGS__)                                              \
-		tracer_close_(&g);                                                                 \
-		if ((int)loose == 0 || g.n == 1)                                                   \
+		if ((int)loose == 0 || g.n == 0) {                                                 \
 			tracer_record_one_(&tracer_event_##id, tracer_bits_,                       \
 					   TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), buffer.bytes,  \
-					   part[0].size);                                          \
-		else                                                                               \
+					   (uint32_t)(g.at - buffer.bytes));                       \
+		} else {                                                                           \
+			tracer_close_(&g);                                                         \
 			tracer_record_(&tracer_event_##id, tracer_bits_,                           \
 				       TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), part, g.n);        \
+		}                                                                                  \
 	}                                                                                          \
 	__attribute__((unused)) static inline bool trace_enabled_##id(void)                        \
 	{                                                                                          \
