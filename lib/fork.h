@@ -67,7 +67,8 @@ extern bool fork_key_usable __attribute__((visibility("hidden")));
 u64 fork_identity_slow(void);
 
 /* vpid | vtid << 32 of the calling thread. A forked child has one thread, whose value is its parent's; the wiped
- * pid is nobody's, so that its first record finds out and sets it right. */
+ * pid is nobody's, so that its first record finds out and sets it right. The first form only where the key is known
+ * to be usable. */
 static inline u64 fork_identity_by_key(void)
 {
 	u64 v = (u64)(uintptr_t)pthread_getspecific(fork_key);
