@@ -419,8 +419,8 @@ static void trouble_turn(Consumer *c)
 	bool space = c->bad.space;
 	int r;
 
-	/* What is wrong with more than space is left behind, with the file that it happened to. */
-	if (!space && (output_has_chunk(c->output) || c->bad.error == -ESTALE))
+	/* What is wrong with more than space is left behind, with the file or the directory that it happened to. */
+	if (!space)
 		give_up_chunk(c);
 	r = output_open(c->output);
 	if (r == 0)

@@ -24,6 +24,15 @@ static void on_snapshot(void *userdata, const char *session, const char *reason,
 	h->snapshot_reason = g_strdup(reason);
 }
 
+/* Trouble may be over before anybody looks. */
+static void on_changed(void *userdata, Session *s)
+{
+	SessionInfo info;
+
+	session_info(s, &info);
+	((House *)userdata)->n_troubles += info.trouble[0] != 0;
+}
+
 static void on_trace(void *userdata, const char *session, const char *path, u64 n_records)
 {
 	((House *)userdata)->n_traces++;
@@ -48,6 +57,7 @@ void house_open(House *h)
 {
 	static const ManagerObserver observer = { .snapshot_completed = on_snapshot,
 						  .trace_completed = on_trace,
+						  .session_changed = on_changed,
 						  .producer_crashed = on_crash,
 						  .producers_changed = on_producers };
 	ManagerOptions o = { .runtime_directory = h->runtime,
