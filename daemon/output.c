@@ -8,24 +8,9 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#include "daemon/retention.h"
-#include "lib/atomic.h"
+#include "daemon/closing.h"
 
 #define ROOM_INTERVAL (NSEC_PER_SEC / 2)
-
-/* A chunk on its way to the disk, or (chunk is NULL) old ones on their way out. The thread's until `done`. */
-typedef struct Closing Closing;
-struct Closing {
-	Closing *next;
-	pthread_t thread;
-	Chunk *chunk;
-	RetentionConfig keep;
-	char *directory, *path; /* owned */
-	const char *busy[2];
-	void *token;
-	int r;
-	u32 done; /* release by the thread, acquire by who reaps: r is there */
-};
 
 struct Output {
 	const SessionConfig *config;
@@ -113,6 +98,47 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	return 0;
 }
 
+/* ---- what waits for the disk ---- */
+
+static void closing_begin(Output *o, Closing *c)
+{
+	c->next = o->closing;
+	o->closing = c;
+	if (c->chunk)
+		o->n_closing++;
+	else if (!c->leftover)
+		o->removing = true;
+	closing_start(c);
+}
+
+static void closing_learn(Output *o, Closing *c)
+{
+	if (c->chunk) {
+		o->n_closing--;
+		o->closed(o->userdata, c->path, chunk_records(c->chunk), c->r, c->token);
+	} else if (!c->leftover) {
+		o->removing = false;
+		o->room_at = 0;
+	} else if (c->r == 0) {
+		/* of which nobody knows how many records it has */
+		o->closed(o->userdata, c->path, 0, 0, NULL);
+	}
+}
+
+void output_reap(Output *o, bool wait)
+{
+	for (Closing **p = &o->closing, *c; (c = *p);) {
+		if (!wait && !closing_done(c)) {
+			p = &c->next;
+			continue;
+		}
+		*p = c->next;
+		closing_wait(c);
+		closing_learn(o, c);
+		(void)closing_free(c);
+	}
+}
+
 /* ---- the directory ---- */
 
 static int directory_make(const char *path)
@@ -135,6 +161,43 @@ static int directory_make(const char *path)
 	}
 }
 
+static bool is_leftover(const char *name)
+{
+	size_t n = strlen(name), suffix = strlen(CHUNK_SUFFIX);
+
+	return n > suffix && name[0] != '.' && strcmp(name + n - suffix, CHUNK_SUFFIX) == 0;
+}
+
+/* Nobody else writes here, so what is not finished will not be by those who began it. */
+static void leftovers_close(Output *o)
+{
+	int fd = openat(o->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!d) {
+		close_fd(fd);
+		return;
+	}
+	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+		_cleanup_free_ char *name = NULL;
+		Closing *c;
+
+		if (!is_leftover(e->d_name))
+			continue;
+		name = strndup(e->d_name, strlen(e->d_name) - strlen(CHUNK_SUFFIX));
+		c = name ? closing_new(o->path, o->fd, name, &o->config->files) : NULL;
+		if (!c)
+			break;
+		c->leftover = strdup(e->d_name);
+		if (!c->leftover) {
+			(void)closing_free(c);
+			break;
+		}
+		closing_begin(o, c);
+	}
+	(void)closedir(d);
+}
+
 int output_open(Output *o)
 {
 	_cleanup_close_ int fd = -1;
@@ -152,6 +215,7 @@ int output_open(Output *o)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	o->fd = steal_fd(fd);
+	leftovers_close(o);
 	return 0;
 }
 
@@ -160,85 +224,6 @@ static u64 room_wanted(const RetentionConfig *c, const struct statvfs *v)
 	if (c->keep_free_percent)
 		return (u64)v->f_blocks * v->f_frsize / 100 * MIN(c->keep_free_percent, 100u);
 	return c->keep_free;
-}
-
-/* ---- threads that wait for the disk ---- */
-
-static void *closing_thread(void *userdata)
-{
-	Closing *c = userdata;
-
-	if (c->chunk)
-		c->r = chunk_close(c->chunk);
-	(void)retention_apply(c->directory, &c->keep, c->busy, NULL);
-	/* release: pairs with the acquire in output_reap() */
-	store_release_u32(&c->done, 1);
-	return NULL;
-}
-
-static Closing *closing_free(Closing *c)
-{
-	(void)chunk_free(c->chunk);
-	free(c->directory);
-	free(c->path);
-	free(c);
-	return NULL;
-}
-
-static Closing *closing_new(const Output *o, Chunk *chunk, void *token)
-{
-	Closing *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return NULL;
-	c->keep = o->config->files;
-	c->token = token;
-	c->directory = strdup(o->path);
-	if (!c->directory ||
-	    (chunk && asprintf(&c->path, "%s/%s", o->path, chunk_name(chunk)) < 0)) {
-		c->path = NULL;
-		return closing_free(c);
-	}
-	return c;
-}
-
-static void closing_start(Output *o, Closing *c)
-{
-	c->next = o->closing;
-	o->closing = c;
-	if (c->chunk)
-		o->n_closing++;
-	else
-		o->removing = true;
-	if (pthread_create(&c->thread, NULL, closing_thread, c) == 0)
-		return;
-	/* no thread to be had: then it takes its time here */
-	(void)closing_thread(c);
-	c->done = 2;
-}
-
-void output_reap(Output *o, bool wait)
-{
-	for (Closing **p = &o->closing, *c; (c = *p);) {
-		/* acquire: what the thread left in r */
-		u32 done = load_acquire_u32(&c->done);
-
-		if (!done && !wait) {
-			p = &c->next;
-			continue;
-		}
-		if (done != 2)
-			(void)pthread_join(c->thread, NULL);
-		*p = c->next;
-		if (c->chunk) {
-			o->n_closing--;
-			o->closed(o->userdata, c->path, chunk_records(c->chunk), c->r, c->token);
-		} else {
-			o->removing = false;
-			o->room_at = 0;
-		}
-		(void)closing_free(c);
-	}
 }
 
 /* ---- chunks ---- */
@@ -281,10 +266,10 @@ bool output_has_room(Output *o)
 	wanted = room_wanted(&o->config->files, &v);
 	o->room = (u64)v.f_bavail * v.f_frsize >= wanted;
 	if (!o->room && !o->removing) {
-		Closing *c = closing_new(o, NULL, NULL);
+		Closing *c = closing_new(o->path, o->fd, NULL, &o->config->files);
 
 		if (c)
-			closing_start(o, c);
+			closing_begin(o, c);
 	}
 	return o->room;
 }
@@ -313,16 +298,17 @@ int output_rotate(Output *o, Feed *feeds, void *token)
 		return -ENODATA;
 	if (o->n_closing >= OUTPUT_MAX_CLOSING)
 		return -EBUSY;
-	c = closing_new(o, o->chunk, token);
+	c = closing_new(o->path, o->fd, chunk_name(o->chunk), &o->config->files);
 	if (!c)
 		return -ENOMEM;
+	c->token = token;
 	r = chunk_end(o->chunk, feeds);
 	if (r < 0) {
 		(void)closing_free(c);
 		return r;
 	}
 	c->chunk = steal_ptr(o->chunk);
-	closing_start(o, c);
+	closing_begin(o, c);
 	return 0;
 }
 

@@ -22,9 +22,8 @@ Output *output_free(Output *o);
 /* Another path, strategy, retention: the present chunk must have been ended. 0 or -ENOMEM. */
 int output_configure(Output *o, const char *path, const SessionConfig *config);
 
-/* Makes and opens the directory, if that is not done. -EWOULDBLOCK: another session writes there. */
+/* Makes and opens the directory, if that is not done; what a daemon that died left unfinished there is put right on a thread. -EWOULDBLOCK: another session writes there. */
 int output_open(Output *o);
-/* What else a daemon that died left there gets its end, on a thread. */
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
 int output_flush(Output *o);
 /* Removed, or covered by another file system. */

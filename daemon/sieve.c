@@ -12,9 +12,8 @@
  * the copy: that is left out. If something from before the cut follows, the stamp was a lie. */
 #include "daemon/sieve.h"
 
+#include "daemon/records.h"
 #include "daemon/trace/packet.h"
-
-#define COMPACT_SPAN (1ull << 32)
 
 typedef struct {
 	Sieve *out;
@@ -86,16 +85,6 @@ static int piece_begin(Walk *w, u64 position, u64 begin)
 
 /* ---- time ---- */
 
-static void stamp(u8 *p, bool extended, u64 time)
-{
-	u32 low = (u32)time;
-
-	if (extended)
-		memcpy(p + 8, &time, sizeof(time));
-	else
-		memcpy(p + 4, &low, sizeof(low));
-}
-
 static void beyond_begin(Walk *w)
 {
 	Sieve *s = w->out;
@@ -122,7 +111,7 @@ static void beyond_clamp(Walk *w)
 			u16 head[2]; /* id and length of a record that was parsed before */
 
 			memcpy(head, p, sizeof(head));
-			stamp(p, head[0] == ABI_ID_EXTENDED, w->clock);
+			record_stamp(p, head[0] == ABI_ID_EXTENDED, w->clock);
 			p += ALIGN_UP((u32)head[1], 4u);
 		}
 		if (!partly)
@@ -150,7 +139,7 @@ static bool record_time(Walk *w, struct record *r, u8 *p)
 		beyond_clamp(w);
 	if (r->time < w->clock || r->time > w->bound) {
 		r->time = w->clock;
-		stamp(p, r->extended, r->time);
+		record_stamp(p, r->extended, r->time);
 		w->out->clamped++;
 	}
 	w->clock = w->decode = r->time;

@@ -3,17 +3,17 @@
  * into the stream only when something is passed over or a packet is released, so that a packet that could not be written is
  * simply found again.
  *
- * Counts. A sub-buffer's header says how many records came before it. Where that is more than was counted, the difference is what
- * was missed on the way: overwritten if the writer came round, corrupt else. */
+ * Counts. A sub-buffer's header says how many records came before it. Where that is more than was counted, the difference is
+ * what was missed on the way: overwritten if the writer came round, corrupt else. It is believed as far as the bytes that
+ * were passed unread could hold so many, so that no lie makes the sums more than the ring can have held. A ring that was
+ * written long before the stream began has no such bytes: its first good header is where counting begins. */
 #include "daemon/stream.h"
 
+#include "daemon/records.h"
 #include "lib/atomic.h"
 
-/* No ring reaches this in a machine's life, and arithmetic on positions has room behind it. */
-#define POSITION_LIMIT (1ull << 62)
 /* How far a stamp may be ahead of our own look at the clock: counters of CPUs are not the same to the last tick. */
 #define CLOCK_SLACK NSEC_PER_USEC
-#define COMPACT_SPAN (1ull << 32)
 
 /* What one turn knows. */
 typedef struct {
@@ -23,14 +23,25 @@ typedef struct {
 	u64 start, end;	   /* positions of records to take */
 	u64 next;	   /* `done` behind them */
 	u64 time;	   /* the first record's stamp counts from it */
-	bool complete;	   /* the writer has left the sub-buffer */
-	u64 counted, clock;
+	const u8 *records; /* where they are read */
+	u64 clock;
+	StreamTally t;
 	StreamCounters c;
 } View;
 
 static u64 add(u64 a, u64 b)
 {
 	return a + b < a ? UINT64_MAX : a + b;
+}
+
+static u64 discarded(const StreamCounters *c)
+{
+	return add(c->lost, add(c->overwritten, c->corrupt));
+}
+
+static u64 sub_of(const Stream *s, u64 position)
+{
+	return position & ~(s->reader.sub_size - 1);
 }
 
 static const u8 *at(const Stream *s, u64 position)
@@ -47,33 +58,82 @@ static struct abi_sub header_at(const Stream *s, u64 position)
 	return h;
 }
 
+/* Arithmetic on positions has room for a lap behind this. No honest ring reaches it in a machine's life. */
+static u64 position_limit(const Stream *s)
+{
+	return UINT64_MAX - 4 * s->reader.size;
+}
+
+/* R1, and R2 behind a copy (lib/abi.h). False: the words of the line lie, or never settle; the position is then the one that
+ * an honest writer would go on from, with no count to it. */
+static bool look(const Stream *s, u64 *ret_offset, u64 *ret_count)
+{
+	if (reader_position(&s->reader, ret_offset, ret_count) == 0)
+		return true;
+	/* acquire: pairs with W1, as the looks before it */
+	*ret_offset = load_acquire_u64(&s->reader.line->offset) & ~3ull;
+	*ret_count = UINT64_MAX;
+	return false;
+}
+
+static u64 first_whole(const Stream *s, u64 offset)
+{
+	return reader_first_whole(offset, s->reader.size, s->reader.sub_size);
+}
+
+/* ---- the beginning ---- */
+
+/* The oldest whole sub-buffer and its count. A writer that comes round meanwhile is met further on. */
+static void begin_oldest(Stream *s, u64 offset)
+{
+	for (u32 skip = 0; skip < s->reader.size / s->reader.sub_size; skip++) {
+		u64 oldest = first_whole(s, offset), position, count, after;
+		struct abi_sub h;
+
+		position = oldest ? MIN(oldest + skip * s->reader.sub_size, sub_of(s, offset)) : 0;
+		h = header_at(s, position);
+		(void)look(s, &after, &count);
+		if (after < offset || after > position_limit(s))
+			break;
+		s->done = position;
+		if (first_whole(s, after) <= position) {
+			if (h.position == position && h.count <= count)
+				s->tally.counted = h.count;
+			return;
+		}
+		offset = after;
+	}
+}
+
 void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 		 const struct record_clock *clock)
 {
-	u64 offset = 0, count = 0;
+	u64 offset, count, consumed;
+	struct abi_sub h;
 
 	*s = (Stream){ .clock_source = *clock, .map = map, .fd = fd };
 	reader_init(&s->reader, map, g, ring);
 	s->overwrite = g->policy == ABI_POLICY_OVERWRITE;
-	if (reader_position(&s->reader, &offset, &count) < 0 || offset > POSITION_LIMIT)
+	if (!look(s, &offset, &count) || offset > position_limit(s))
 		return; /* judged when it is taken from */
 	if (s->overwrite) {
-		s->done = reader_first_whole(offset, s->reader.size, s->reader.sub_size);
-	} else {
-		/* relaxed: our own word, if nobody wrote over it */
-		u64 consumed = load_relaxed_u64(&s->reader.line->consumed);
-
-		if (consumed <= offset && !(consumed & (s->reader.sub_size - 1)))
-			s->done = consumed;
+		if (first_whole(s, offset) == 0)
+			return;
+		s->tally.counted = UINT64_MAX;
+		begin_oldest(s, offset);
+		return;
 	}
-	if (s->done && s->done < offset) {
-		struct abi_sub h = header_at(s, s->done);
-
-		if (h.position == s->done && h.count <= count)
-			s->counted = h.count;
-	} else if (s->done) {
-		s->counted = count;
-	}
+	/* relaxed: our own word, if nobody wrote over it */
+	consumed = load_relaxed_u64(&s->reader.line->consumed);
+	if (consumed == 0 || consumed > offset || consumed != sub_of(s, consumed))
+		return;
+	s->done = consumed;
+	s->tally.counted = UINT64_MAX;
+	h = header_at(s, consumed);
+	if (consumed == offset)
+		s->tally.counted = count;
+	else if (h.position == consumed && h.count <= count)
+		s->tally.counted = h.count;
 }
 
 void stream_clear(Stream *s)
@@ -91,321 +151,241 @@ static int copy_reserve(Stream *s)
 
 /* ---- what is found out becomes so ---- */
 
-static void move_on(Stream *s, u64 done, u64 counted, u64 clock, const StreamCounters *c)
+static void move_on(Stream *s, u64 done, u64 clock, const StreamTally *t, const StreamCounters *c)
 {
-	u64 mask = ~(s->reader.sub_size - 1), before = s->done & mask;
+	u64 before = sub_of(s, s->done), lost = MAX(s->counters.lost, c->lost);
 
 	s->done = done;
-	s->counted = counted;
 	s->clock = clock;
+	s->tally = *t;
 	s->counters = *c;
+	s->counters.lost = lost; /* a last packet may have said more meanwhile */
 	s->next = 0;
 	/* behind the packet: it is out, so that writers may come in; a part of a sub-buffer is not given back */
-	if (!s->overwrite && (done & mask) != before)
-		reader_consume(&s->reader, done & mask);
+	if (!s->overwrite && sub_of(s, done) != before)
+		reader_consume(&s->reader, sub_of(s, done));
 }
 
 static void pass_over(Stream *s, const View *v, u64 done)
 {
-	move_on(s, done, v->counted, v->clock, &v->c);
+	move_on(s, done, v->clock, &v->t, &v->c);
 }
 
 void stream_release(Stream *s)
 {
-	if (s->next)
-		move_on(s, s->next, s->pending_counted, s->pending_clock, &s->pending);
+	if (!s->next)
+		return;
+	s->said = MAX(s->said, s->pending_said);
+	move_on(s, s->next, s->pending_clock, &s->pending_tally, &s->pending);
 }
 
-/* Records that a good look at the ring says were written before `count`, and that were not met. */
-static void missed(const Stream *s, View *v, u64 count)
+/* The ring says that `count` records came before here. What was not met of them is counted, as far as what was passed unread
+ * could hold it; and whatever it says is gone on from, so that the count after a lie is right again. */
+static void missed(View *v, u64 count)
 {
-	if (count <= v->counted || count > v->count)
+	StreamTally *t = &v->t;
+	u64 n = count > t->counted ? MIN(count - t->counted, t->unknown / ABI_RECORD_HEADER) : 0;
+
+	if (count > v->count)
 		return;
-	if (s->lapped)
-		v->c.overwritten = add(v->c.overwritten, count - v->counted);
+	if (t->lapped)
+		v->c.overwritten = add(v->c.overwritten, n);
 	else
-		v->c.corrupt = add(v->c.corrupt, count - v->counted);
-	v->counted = count;
+		v->c.corrupt = add(v->c.corrupt, n);
+	t->counted = count;
+	t->unknown = 0;
+}
+
+/* Something of the sub-buffer is left out: counted once for all its parts. */
+static void spoil(View *v)
+{
+	if (v->t.spoiled != (v->sub | 1))
+		v->c.corrupt_subs++;
+	v->t.spoiled = v->sub | 1;
 }
 
 /* The ring's own words cannot be: goes on where its writer stands now, with everything before it given up and given back, so
  * that an honest program in a ring that another one scribbled over can go on. */
 static void resynchronise(Stream *s, View *v)
 {
+	u64 to = v->offset; /* backwards: what is before it was seen, or is as old */
+
+	if (v->offset > s->done) {
+		/* the sub-buffer it stands in may be good */
+		to = sub_of(s, v->offset);
+		v->t.unknown = add(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
+	} else {
+		v->t.counted = v->count;
+		v->t.unknown = 0;
+	}
 	if (!s->lying)
 		v->c.corrupt_subs++;
 	s->lying = true;
-	v->count = MIN(v->count, v->offset / ABI_RECORD_HEADER);
-	v->c.corrupt = add(v->c.corrupt, v->count > v->counted ? v->count - v->counted : 0);
-	v->counted = v->count;
-	move_on(s, v->offset, v->counted, v->clock, &v->c);
+	pass_over(s, v, to);
 	if (!s->overwrite)
-		reader_consume(&s->reader, v->offset & ~(s->reader.sub_size - 1));
+		reader_consume(&s->reader, sub_of(s, to));
 }
 
-/* ---- records ---- */
-
-typedef enum { WALK_GOOD, WALK_UNKNOWN, WALK_BAD } WalkResult;
-
-typedef struct {
-	u64 first, last; /* times */
-	u32 n;
-	u32 size; /* to the last byte of the last record */
-} Walked;
-
-/* Whether everything from p to end is what it should be, without touching it. This runs for every record that is ever written
- * to a disk. */
-static WalkResult walk(const ClassTable *classes, const u8 *p, const u8 *end, u64 time, u64 bound, bool judge,
-		       Walked *ret)
-{
-	const u64 mask = (1ull << ABI_STAMP_BITS) - 1;
-	const u8 *begin = p, *last = p;
-	u64 first = 0, clock = time;
-	u32 n = 0, length = 0;
-
-	for (; p < end; n++) {
-		u32 step, id, body;
-		u64 head;
-
-		if (end - p < ABI_RECORD_HEADER)
-			return WALK_BAD;
-		/* one load: nobody changes one part of it between two looks */
-		memcpy(&head, p, sizeof(head));
-		id = (u16)head;
-		length = (u16)(head >> 16);
-		if (unlikely(id == ABI_ID_EXTENDED)) {
-			struct record r;
-
-			step = record_parse(p, (u64)(end - p), &clock, &r);
-			if (!step || r.time < (n ? ret->last : time) || step > (u64)(end - p))
-				return WALK_BAD;
-			id = r.id;
-			length = r.length;
-			body = r.body_size;
-		} else {
-			step = ALIGN_UP(length, 4u);
-			if (length < ABI_RECORD_HEADER || step > (u64)(end - p))
-				return WALK_BAD;
-			body = length - ABI_RECORD_HEADER;
-			clock += ((head >> 32) - clock) & mask;
-		}
-		if (clock > bound)
-			return WALK_BAD;
-		if (unlikely(class_table_size(classes, id) != body)) {
-			if (!class_table_known(classes, id))
-				return judge ? WALK_BAD : WALK_UNKNOWN;
-			if (!class_table_check(classes, id, p + length - body, body))
-				return WALK_BAD;
-		}
-		if (n == 0)
-			first = clock;
-		ret->last = clock;
-		last = p;
-		p += step;
-	}
-	ret->first = first;
-	ret->n = n;
-	ret->size = n ? (u32)(last - begin) + length : 0;
-	return WALK_GOOD;
-}
-
-static void stamp(u8 *p, bool extended, u64 time)
-{
-	u32 low = (u32)time;
-
-	if (extended)
-		memcpy(p + 8, &time, sizeof(time));
-	else
-		memcpy(p + 4, &low, sizeof(low));
-}
-
-/* The same of a private copy that has something wrong in it: leaves out what cannot be decoded, puts stamps right. Where what
- * was left out makes a gap that a compact stamp cannot say, the packet ends: *ret_at is how far it came. */
-static WalkResult sift(Stream *s, View *v, const ClassTable *classes, u8 *p, u8 *end, bool judge, Walked *ret,
-		       u8 **ret_at)
-{
-	u8 *to = p, *begin = p;
-	u64 decode = v->time, clock = v->clock;
-	u32 length = 0, n = 0;
-
-	*ret = (Walked){ 0 };
-	while (p < end) {
-		u64 time = decode;
-		struct record r;
-		u32 step = record_parse(p, (u64)(end - p), &time, &r);
-		bool wrong;
-
-		if (!step || step > (u64)(end - p))
-			break;
-		if (!class_table_known(classes, r.id) && !judge)
-			return WALK_UNKNOWN;
-		if (ret->n && !r.extended && r.time <= v->bound && r.time - ret->last >= COMPACT_SPAN)
-			goto out;
-		n++;
-		wrong = r.time < clock || r.time > v->bound;
-		if (wrong)
-			r.time = clock;
-		clock = decode = r.time;
-		if (!class_table_check(classes, r.id, r.body, r.body_size)) {
-			v->c.corrupt = add(v->c.corrupt, 1);
-			p += step;
-			continue;
-		}
-		if (wrong) {
-			stamp(p, r.extended, r.time);
-			v->c.clamped++;
-		}
-		if (to != p)
-			memmove(to, p, r.length);
-		if (ret->n++ == 0)
-			ret->first = r.time;
-		ret->last = r.time;
-		length = r.length;
-		ret->size = (u32)(to - begin) + length;
-		to += step;
-		p += step;
-	}
-	/* What the chain's end cuts off is counted by the next header. */
-	if (p < end || n > ret->n)
-		v->c.corrupt_subs++;
-	p = end;
-out:
-	v->counted = add(v->counted, n);
-	v->clock = clock;
-	*ret_at = p;
-	return WALK_GOOD;
-}
-
-/* ---- sub-buffers ---- */
+/* ---- the ring ---- */
 
 /* Where the ring stands, and whether there is anything to look at: 1; 0: no; -1: it lied, and was put right. */
 static int view_ring(Stream *s, View *v, bool partial)
 {
-	u64 given = s->done & ~(s->reader.sub_size - 1);
+	u64 given = sub_of(s, s->done);
+	bool settled;
 
-	*v = (View){ .counted = s->counted, .clock = s->clock, .c = s->counters };
-	/* R1 of lib/abi.h */
-	if (reader_position(&s->reader, &v->offset, &v->count) < 0 || v->offset > POSITION_LIMIT) {
+	*v = (View){ .clock = s->clock, .t = s->tally, .c = s->counters };
+	settled = look(s, &v->offset, &v->count);
+	if (!settled || v->offset > position_limit(s)) {
 		if (!s->lying)
-			s->counters.corrupt_subs++;
+			s->counters.corrupt_subs = ++v->c.corrupt_subs;
 		s->lying = true;
-		return 0;
+		if (v->offset > position_limit(s))
+			return 0;
 	}
 	v->bound = record_clock_now(&s->clock_source) + CLOCK_SLACK;
 	if (v->offset < s->done || (!s->overwrite && v->offset - given > s->reader.size)) {
 		resynchronise(s, v);
 		return -1;
 	}
-	s->lying = false;
+	if (settled)
+		s->lying = false;
 	if (v->offset == s->done) {
-		if (v->count > v->counted) {
+		if (v->t.unknown && settled) {
 			/* what the end of a broken chain cut off, with no header behind it yet */
-			missed(s, v, v->count);
+			missed(v, v->count);
 			pass_over(s, v, s->done);
 		}
-		return 0;
+	} else if (partial || v->offset - given >= s->reader.sub_size) {
+		return 1;
 	}
-	return partial || v->offset - given >= s->reader.sub_size;
+	/* relaxed: our own word; one that was written over would keep honest writers out of a ring that is empty */
+	if (!s->overwrite && load_relaxed_u64(&s->reader.line->consumed) != given)
+		reader_consume(&s->reader, given);
+	return 0;
 }
 
-/* Under overwrite: to the oldest sub-buffer that is whole. False: the writer is coming round again. */
-static bool view_oldest(Stream *s, View *v)
+/* A look at the very oldest sub-buffer is a race that a fast writer can win for ever: the next one is further ahead. */
+static u64 further(const Stream *s, u64 skip)
 {
-	u64 oldest = reader_first_whole(v->offset, s->reader.size, s->reader.sub_size), after, count;
+	return MIN(skip * 2 + 1, s->reader.size / s->reader.sub_size / 2);
+}
+
+/* Under overwrite: to the oldest sub-buffer that is whole, or `skip` behind it. False: to be looked at anew, with what is known
+ * now. */
+static bool view_oldest(Stream *s, View *v, u64 *skip)
+{
+	u64 oldest = first_whole(s, v->offset), to, after, count;
 	struct abi_sub h;
 
 	if (!s->overwrite || s->done >= oldest)
 		return true;
-	s->lapped = true;
-	h = header_at(s, oldest);
-	/* R2 */
-	if (reader_position(&s->reader, &after, &count) < 0 || after < v->offset)
-		return false;
-	if (reader_first_whole(after, s->reader.size, s->reader.sub_size) <= oldest && h.position == oldest)
-		missed(s, v, h.count);
-	pass_over(s, v, oldest);
-	return false; /* looked at anew, with what is known now */
+	to = MIN(oldest + *skip * s->reader.sub_size, sub_of(s, v->offset));
+	v->t.lapped = true;
+	v->t.unknown = add(v->t.unknown, to - s->done);
+	h = header_at(s, to);
+	/* R2; else the next header that is whole tells */
+	(void)look(s, &after, &count);
+	if (after < v->offset || first_whole(s, after) > to)
+		*skip = further(s, *skip);
+	else if (to < v->offset && h.position == to)
+		missed(v, h.count);
+	pass_over(s, v, to);
+	return false;
 }
 
-/* The header, and where records begin and end. False: it cannot be believed. */
-static bool view_sub(const Stream *s, View *v)
-{
-	u64 size = s->reader.sub_size;
-	struct abi_sub h;
+/* ---- one sub-buffer ---- */
 
-	v->sub = s->done & ~(size - 1);
-	v->complete = v->offset - v->sub >= size;
-	v->next = v->complete ? v->sub + size : v->offset;
-	v->start = s->done;
-	v->time = v->clock;
+/* Its header, and where records begin and end; under overwrite a copy of them. 1; 0: the header cannot be believed; -EAGAIN:
+ * the writer has come round; -ENOMEM. */
+static int view_sub(Stream *s, View *v)
+{
+	u64 size = s->reader.sub_size, after, count;
+	struct abi_sub h;
+	bool complete;
+	int good;
+
+	v->sub = sub_of(s, s->done);
+	complete = v->offset - v->sub >= size;
+	v->next = complete ? v->sub + size : v->offset;
+	v->start = MAX(s->done, v->sub + ABI_SUB_HEADER);
 	h = header_at(s, v->sub);
-	if (h.position != v->sub)
-		return false;
+	v->end = complete ? h.end : v->offset;
+	v->records = at(s, v->start);
+	good = h.position == v->sub && v->end >= v->start && v->end <= v->next && !(v->end & 3);
+	if (s->overwrite) {
+		if (copy_reserve(s) < 0)
+			return -ENOMEM;
+		if (good)
+			memcpy(s->copy, v->records, v->end - v->start);
+		/* R2: look() orders it behind the loads of the copy, and of the header */
+		(void)look(s, &after, &count);
+		if (after < v->offset || first_whole(s, after) > v->sub)
+			return -EAGAIN;
+		v->records = s->copy;
+	}
+	if (!good)
+		return 0;
+	v->time = v->clock;
 	if (s->done == v->sub) {
-		v->start += ABI_SUB_HEADER;
-		missed(s, v, h.count);
+		missed(v, h.count);
 		/* said by the packet that comes next; a lie is bounded by what the ring's line says */
 		if (h.lost > v->c.lost && h.lost <= reader_lost(&s->reader))
 			v->c.lost = h.lost;
 		if (h.begin >= v->clock && h.begin <= v->bound)
 			v->time = h.begin;
+		else
+			v->c.clamped++;
 	}
-	v->end = v->complete ? h.end : v->offset;
-	return v->end >= v->start && v->end <= v->next && !(v->end & 3);
+	return 1;
 }
 
-/* 1: a packet; 0: nothing in it, go on with the next; -EAGAIN: overwritten meanwhile; -ENOENT, -ENOMEM. */
-static int take_sub(Stream *s, View *v, ClassTable *classes, bool judge, StreamPacket *ret)
+/* 1: a packet; 0: nothing in it, go on with the next; -ENOENT, -ENOMEM. */
+static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, StreamPacket *ret)
 {
-	u64 discarded = add(v->c.lost, add(v->c.overwritten, v->c.corrupt)), after, count;
+	const RecordsLimit limit = {
+		.classes = classes, .time = v->time, .clock = v->clock, .bound = v->bound, .judge = judge
+	};
 	u32 size = (u32)(v->end - v->start);
-	const u8 *records = at(s, v->start);
-	bool private = s->overwrite;
-	Walked w = { 0 };
-	WalkResult r;
+	u64 before = discarded(&v->c);
+	RecordsResult r;
+	Records w;
 
-	if (private) {
+	r = records_walk(v->records, v->records + size, &limit, &w);
+	if (r == RECORDS_BAD) {
 		if (copy_reserve(s) < 0)
 			return -ENOMEM;
-		memcpy(s->copy, records, size);
-		records = s->copy;
-		/* R2: reader_position() orders it behind the loads of the copy */
-		if (reader_position(&s->reader, &after, &count) < 0 || after < v->offset ||
-		    reader_first_whole(after, s->reader.size, s->reader.sub_size) > v->sub)
-			return -EAGAIN;
+		if (!s->overwrite)
+			memcpy(s->copy, v->records, size);
+		v->records = s->copy;
+		r = records_sift(s->copy, s->copy + size, &limit, &w);
 	}
-	r = walk(classes, records, records + size, v->time, v->bound, judge, &w);
-	if (r == WALK_GOOD) {
-		v->counted = add(v->counted, w.n);
-		v->clock = w.n ? w.last : v->clock;
-	} else if (r == WALK_BAD) {
-		u8 *stop;
-
-		if (copy_reserve(s) < 0)
-			return -ENOMEM;
-		if (!private)
-			memcpy(s->copy, records, size);
-		private = true;
-		records = s->copy;
-		r = sift(s, v, classes, s->copy, s->copy + size, judge, &w, &stop);
-		if (stop < s->copy + size && r == WALK_GOOD)
-			v->next = v->start + (u64)(stop - s->copy);
-	}
-	if (r == WALK_UNKNOWN)
+	if (r == RECORDS_UNKNOWN)
 		return -ENOENT;
-	s->lapped = false;
+	v->clock = w.clock;
+	v->t.counted = add(v->t.counted, w.met);
+	v->c.corrupt = add(v->c.corrupt, w.left_out);
+	v->c.clamped += w.clamped;
+	if (w.left_out || w.broken)
+		spoil(v);
+	if (w.taken < size && !w.broken)
+		v->next = v->start + w.taken;
+	else /* with what is behind the end: nothing, if that is honest */
+		v->t.unknown = add(v->t.unknown, v->next - v->start - w.taken);
+	if (w.met)
+		v->t.lapped = false;
 	if (w.n == 0)
 		return 0;
 	v->c.kept += w.n;
 	*ret = (StreamPacket){
-		.records = records,
+		.records = v->records,
 		.size = w.size,
 		.n_records = w.n,
-		.fd = private ? -1 : s->fd,
-		.fd_offset = private ? 0 : (u64)(records - s->map),
+		.fd = v->records == s->copy ? -1 : s->fd,
+		.fd_offset = v->records == s->copy ? 0 : (u64)(v->records - s->map),
 		.begin = w.first,
 		.end = w.last,
-		.discarded = discarded,
+		.discarded = before,
 	};
 	return 1;
 }
@@ -413,7 +393,7 @@ static int take_sub(Stream *s, View *v, ClassTable *classes, bool judge, StreamP
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret)
 {
 	/* each turn passes a sub-buffer or follows a writer round; more than all of them in one call is somebody's game */
-	u64 turns = s->reader.size / s->reader.sub_size + 8;
+	u64 turns = s->reader.size / s->reader.sub_size + 8, skip = 0;
 
 	s->next = 0;
 	while (turns-- > 0) {
@@ -422,17 +402,23 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 
 		if (r == 0)
 			return 0;
-		if (r < 0 || !view_oldest(s, &v))
+		if (r < 0 || !view_oldest(s, &v, &skip))
 			continue;
-		if (!view_sub(s, &v)) {
+		r = view_sub(s, &v);
+		if (r == -EAGAIN) {
+			skip = further(s, skip);
+			continue;
+		}
+		if (r < 0)
+			return r;
+		if (r == 0) {
 			/* its records are counted by the header behind it */
-			v.c.corrupt_subs++;
+			spoil(&v);
+			v.t.unknown = add(v.t.unknown, v.next - s->done);
 			pass_over(s, &v, v.next);
 			continue;
 		}
 		r = take_sub(s, &v, classes, flags & STREAM_JUDGE, ret);
-		if (r == -EAGAIN)
-			continue;
 		if (r < 0)
 			return r;
 		if (r == 0) {
@@ -441,8 +427,9 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 		}
 		s->next = v.next;
 		s->pending = v.c;
-		s->pending_counted = v.counted;
+		s->pending_tally = v.t;
 		s->pending_clock = v.clock;
+		s->pending_said = ret->discarded;
 		return 1;
 	}
 	return 0;
@@ -455,29 +442,30 @@ bool stream_ready(const Stream *s, bool partial)
 	/* acquire: whoever acts on it finds what was published before; take() looks for itself all the same */
 	u64 offset = load_acquire_u64(&s->reader.line->offset) & ~3ull;
 
+	/* nothing can be done about such a position, but to count it once */
+	if (offset > position_limit(s))
+		return !s->lying;
 	/* also where it is behind us: then it lies, and take() has to see that */
-	return partial ? offset != s->done :
-			 offset - (s->done & ~(s->reader.sub_size - 1)) >= s->reader.sub_size;
+	return partial ? offset != s->done : offset - sub_of(s, s->done) >= s->reader.sub_size;
 }
 
 u64 stream_unsaid(Stream *s, u64 *ret_discarded)
 {
-	u64 lost = reader_lost(&s->reader), unsaid = 0;
+	u64 now, unsaid;
 
-	if (lost > s->counters.lost) {
-		unsaid = lost - s->counters.lost;
-		s->counters.lost = lost;
-	}
-	*ret_discarded = add(s->counters.lost, add(s->counters.overwritten, s->counters.corrupt));
+	s->counters.lost = MAX(s->counters.lost, reader_lost(&s->reader));
+	now = discarded(&s->counters);
+	unsaid = now - MIN(s->said, now);
+	s->said = *ret_discarded = MAX(s->said, now);
 	return unsaid;
 }
 
 double stream_fill(const Stream *s)
 {
-	u64 offset = load_relaxed_u64(&s->reader.line->offset) & ~3ull, done = s->done;
+	/* relaxed: nothing is read by it */
+	u64 offset = load_relaxed_u64(&s->reader.line->offset) & ~3ull;
+	u64 done = s->overwrite ? s->done : sub_of(s, s->done);
 
-	if (!s->overwrite)
-		done &= ~(s->reader.sub_size - 1);
 	if (offset <= done)
 		return 0;
 	return offset - done >= s->reader.size ? 1 : (double)(offset - done) / (double)s->reader.size;

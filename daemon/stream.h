@@ -33,6 +33,14 @@ typedef struct {
 	u64 discarded;	   /* lost, overwritten and corrupt, in all, before the first record; never falls */
 } StreamPacket;
 
+/* How far the counting of records has come, for the stream alone. */
+typedef struct {
+	u64 counted;	   /* records below `done`, by headers and walks; UINT64_MAX: no header was good yet */
+	u64 unknown;	   /* bytes below `done` whose records no header has counted yet: the most that a lie can claim */
+	u64 spoiled;	   /* the sub-buffer that corrupt_subs counted last, | 1; 0: none */
+	bool lapped;	   /* the writer came round: what is in `unknown` was overwritten */
+} StreamTally;
+
 typedef struct {
 	/* borrowed: the region lives longer */
 	struct reader reader;
@@ -42,17 +50,18 @@ typedef struct {
 	bool overwrite;	   /* the policy: else nothing is overwritten that was not given back */
 
 	u64 done;	   /* positions below were released */
-	u64 counted;	   /* records below `done`, by headers and walks */
 	u64 clock;	   /* no record to come is older */
-	bool lapped;	   /* the writer came round: what is missing before the next packet was overwritten */
-	bool lying;	   /* its positions could not be believed when they were last looked at: counted once */
+	u64 said;	   /* `discarded` of the newest packet */
 	u8 *copy;	   /* owned: one sub-buffer; made when it is needed */
+	bool lying;	   /* its positions could not be believed when they were last looked at: counted once */
+	StreamTally tally;
 	StreamCounters counters;
 
 	/* the packet in hand; 0: none */
 	u64 next;	   /* `done` once it is released */
+	u64 pending_clock, pending_said;
+	StreamTally pending_tally;
 	StreamCounters pending;
-	u64 pending_counted, pending_clock;
 } Stream;
 
 /* Everything that the ring holds is to be taken: `done` begins at what is marked consumed (discard), or at the oldest whole

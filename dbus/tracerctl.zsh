@@ -27,6 +27,7 @@ _tracerctl_verbs() {
 		'reload:read the configuration again'
 		'watch:rates, fill and losses'
 		'view:show a trace with babeltrace2'
+		'extract:make a trace of a range of time of another'
 	)
 	_describe -t verbs verb verbs
 }
@@ -36,6 +37,7 @@ _tracerctl_arguments() {
 	show|start|stop|snapshot|rotate|clear|remove|set-events) _tracerctl_sessions ;;
 	view) _alternative 'sessions:session:_tracerctl_sessions' 'directories:directory:_directories' ;;
 	set) (( CURRENT == 2 )) && _tracerctl_sessions || _message 'KEY=VALUE' ;;
+	extract) _directories ;;
 	create) _message 'KEY=VALUE' ;;
 	esac
 }
@@ -54,6 +56,8 @@ _arguments \
 	'--no-wait[snapshot, stop\: do not wait]' \
 	{-n,--count=}'[watch\: so many times]:number' \
 	'--interval=[watch\: seconds]:seconds' \
+	'--from=[extract\: events from then on]:time' \
+	'--to=[extract\: up to then]:time' \
 	'(- *)'{-h,--help}'[help]' \
 	'(- *)--version[version]' \
 	'1:verb:_tracerctl_verbs' \

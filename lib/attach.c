@@ -20,6 +20,7 @@
 #include "lib/catalog.h"
 #include "lib/connection.h"
 #include "lib/control.h"
+#include "lib/sequence.h"
 
 #define ATTEMPTED 0x100000000ull
 
@@ -184,6 +185,7 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 	/* relaxed: one value per boot; the slot's generation (release) publishes it */
 	store_relaxed_u64(&process.mult,
 			  process.clock.kind == ABI_CLOCK_COUNTER ? process.clock.mult : 0);
+	store_relaxed_u64(&process.quick, sequence_offset && fork_key_usable ? process.mult : 0);
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++) {
 		struct slot *s = &process.slots[i];
 		struct pending *p = &pending[i];

@@ -19,7 +19,7 @@ extern u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES] __attribute__((visibility
 
 /* Id of class `index` in slot i, 0 if the session does not want it or was never asked: of the
  * generation that the caller loaded (acquire) from the slot before, or of a later one. */
-static inline u32 attach_id(u32 slot, u32 index)
+static inline u32 attach_id(size_t slot, size_t index)
 {
 	return load_relaxed_u16(&attach_ids[slot][index]);
 }

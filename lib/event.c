@@ -29,6 +29,7 @@ _Static_assert(sizeof(struct tracer_part) == sizeof(struct record_part) &&
 #endif
 
 #if defined(__x86_64__) && !defined(STRING_PLAIN)
+#define STRING_WIDE 1
 /* By itself: three calls into libc cost more than the rest of a short record. Loads for the measure
  * are aligned, so that they stay inside the page (and a checker of memory takes them); those of the
  * copy stay inside the string. */
@@ -128,7 +129,8 @@ static __attribute__((noinline)) void string_fill(u8 *to, size_t n)
 		memset(hole, '#', (size_t)(to + n - hole));
 }
 
-uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+/* Measured and copied, each by itself. */
+static __attribute__((noinline)) u32 string_twice(u8 *to, const char *string, u32 room)
 {
 	size_t n = string_length(string);
 
@@ -139,6 +141,41 @@ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 	to[n] = 0;
 	return (u32)n + 1;
 }
+
+#ifndef STRING_WIDE
+uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+{
+	return string_twice(to, string, room);
+}
+#else
+/* Both at once, in pieces of 16 bytes: what is stored is what the NUL was looked for in, and nothing is to be tested
+ * again. A piece reads behind the string, though never into another page; what it finds there is not stored (it is
+ * the program's, and might be a secret). A checker of memory would complain of such a load: under those there are no
+ * restartable sequences. */
+uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
+{
+	static const u8 keep[32] = { 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255 };
+
+	if (unlikely(!sequence_offset))
+		return string_twice(to, string, room);
+	for (u32 i = 0; i + 16 <= room && ((uintptr_t)(string + i) & 4095) <= 4096 - 16; i += 16) {
+		__m128i v = _mm_loadu_si128((const __m128i *)(string + i));
+		u32 found;
+
+		only_once_x(v);
+		found = (u32)_mm_movemask_epi8(_mm_cmpeq_epi8(v, _mm_setzero_si128()));
+		if (found) {
+			u32 n = (u32)__builtin_ctz(found);
+
+			v = _mm_and_si128(v, _mm_loadu_si128((const __m128i *)(keep + 16 - n)));
+			_mm_storeu_si128((__m128i *)(to + i), v);
+			return i + n + 1;
+		}
+		_mm_storeu_si128((__m128i *)(to + i), v);
+	}
+	return string_twice(to, string, room);
+}
+#endif
 
 /* ---- records ---- */
 
@@ -217,7 +254,7 @@ void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t 
 		record_all(event, wanted, (const struct record_part *)part, n);
 }
 
-/* What the short way could not do, for slot i and those after it. */
+/* What the short way could not do, for the slots in `wanted`. */
 static __attribute__((noinline)) void record_rest(const struct tracer_event *event, u64 wanted, void *head,
 						  u32 size)
 {
@@ -226,38 +263,71 @@ static __attribute__((noinline)) void record_rest(const struct tracer_event *eve
 	record_all(event, wanted, &part, 1);
 }
 
-void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
-			uint32_t size)
+/* The usual record for slot i; false: it was not written, and nothing has happened. mult: 0 if it is not known. With an
+ * answer of the page's own generation, the slots are those of the page. */
+static inline bool record_quickly(const struct tracer_event *event, size_t i, u64 ids, u64 mult, void *head, u32 size)
 {
-	u32 index = (u32)(event->state - process.states);
+	const struct slot *s = &process.slots[i];
+	/* acquire: pairs with the release in slot_attach() */
+	u32 generation = load_acquire_u32(&s->generation);
+	u32 id = attach_id(i, (size_t)(event->state - process.states));
+
+	if (!mult)
+		mult = load_relaxed_u64(&process.mult); /* behind the generation, which publishes it */
+	return likely(generation && id) && quick_write(s, generation, id, ids, mult, head, size) == SEQUENCE_DONE;
+}
+
+/* The same once more, for the one slot in `wanted`, with all that a record can meet. Into the ring that is there, as long
+ * as there is one: the records before it went there. */
+static __attribute__((noinline)) void record_again(const struct tracer_event *event, u64 wanted, void *head,
+						   u32 size)
+{
+	const struct record_part part = { head, size, 0 };
+	size_t i = (size_t)__builtin_ctzll(wanted);
+	struct slot *s = &process.slots[i];
+	/* acquire: pairs with the release in slot_attach() */
+	u32 generation = load_acquire_u32(&s->generation);
+	u32 id = attach_id(i, (size_t)(event->state - process.states));
+
+	if (!generation || !id ||
+	    record_write(s, generation, id, fork_identity(), load_relaxed_u32(&process.producer), &process.clock,
+			 &part, 1) == RECORD_STALE)
+		record_rest(event, wanted, head, size);
+}
+
+/* Several sessions, or a clock that is read by a call. */
+static __attribute__((noinline)) void record_each(const struct tracer_event *event, u64 wanted, void *head,
+						  u32 size)
+{
 	u64 ids;
 
-	if (record_refused(event, signature))
-		return;
-	if (unlikely(wanted == TRACER_ASK_ || !quick_possible(size))) {
+	if (wanted == TRACER_ASK_ || !sequence_offset || !quick_size(size)) {
 		record_rest(event, wanted, head, size);
 		return;
 	}
 	ids = fork_identity();
-	/* With an answer of the page's own generation, the slots are those of the page. */
-	do {
-		u32 i = (u32)__builtin_ctzll(wanted);
-		struct slot *s = &process.slots[i];
-		/* acquire: pairs with the release in slot_attach() */
-		u32 generation = load_acquire_u32(&s->generation);
-		u32 id = attach_id(i, index);
-		struct request q;
-		int r = SEQUENCE_STALE;
+	for (; wanted; wanted &= wanted - 1) {
+		size_t i = (size_t)__builtin_ctzll(wanted);
 
-		wanted &= wanted - 1;
-		if (likely(generation && id)) {
-			r = quick_write(&q, s, generation, id, ids, load_relaxed_u64(&process.mult), head,
-					size);
-			if (likely(r == SEQUENCE_DONE))
-				continue;
-		}
-		if (r == SEQUENCE_STALE ||
-		    record_finish(&q, r, &process.clock, ids, load_relaxed_u32(&process.producer)) == RECORD_STALE)
-			record_rest(event, 1ull << i, head, size);
-	} while (unlikely(wanted));
+		if (unlikely(!record_quickly(event, i, ids, 0, head, size)))
+			record_again(event, 1ull << i, head, size);
+	}
+}
+
+/* Short for one session and the counter, with whatever else there may be behind a call at the end: what has to be kept
+ * over calls costs more than what is done with it. */
+void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature, void *head,
+			uint32_t size)
+{
+	/* relaxed: one value per boot, and 0 until it is known */
+	u64 mult = load_relaxed_u64(&process.quick);
+
+	if (record_refused(event, signature))
+		return;
+	if (unlikely(!mult || wanted & (wanted - 1) || !quick_size(size))) {
+		record_each(event, wanted, head, size);
+		return;
+	}
+	if (unlikely(!record_quickly(event, (size_t)__builtin_ctzll(wanted), fork_identity_by_key(), mult, head, size)))
+		record_again(event, wanted, head, size);
 }

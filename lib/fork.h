@@ -36,6 +36,7 @@ struct process {
 	u32 everyone; /* vforks that found no free mark: nobody records meanwhile */
 	struct record_clock clock;
 	u64 mult; /* of the clock where it is the counter, else 0 */
+	u64 quick; /* the same, and there are sequences and a key: nothing more is to be asked; else 0 */
 
 	/* the synchronisation (attach.c) */
 	u32 attach_lock;
@@ -66,16 +67,17 @@ extern bool fork_key_usable __attribute__((visibility("hidden")));
 u64 fork_identity_slow(void);
 
 /* vpid | vtid << 32 of the calling thread. A forked child has one thread, whose value is its parent's; the wiped
- * pid is nobody's, so that its first record finds out and sets it right. */
+ * pid is nobody's, so that its first record finds out and sets it right. The first form only where the key is known
+ * to be usable. */
+static inline u64 fork_identity_by_key(void)
+{
+	u64 v = (u64)(uintptr_t)pthread_getspecific(fork_key);
+
+	return likely(v && (u32)v == load_relaxed_u32(&process.pid)) ? v : fork_identity_slow();
+}
 static inline u64 fork_identity(void)
 {
-	if (likely(fork_key_usable)) {
-		u64 v = (u64)(uintptr_t)pthread_getspecific(fork_key);
-
-		if (likely(v && (u32)v == load_relaxed_u32(&process.pid)))
-			return v;
-	}
-	return fork_identity_slow();
+	return likely(fork_key_usable) ? fork_identity_by_key() : fork_identity_slow();
 }
 
 /* If the calling thread is in a vfork, counts a loss for each slot in `bits` and says so. Ask only

@@ -82,8 +82,8 @@ static int try_once(struct request *q, bool full)
 		q->now = quick_monotonic();
 	if (full)
 		return sequence_full(q, sequence_area());
-	return q->mult ? sequence_fast_counter(q, sequence_area()) :
-			 sequence_fast_given(q, sequence_area());
+	return q->mult ? sequence_fast_counter(q->body, q->mult, q->slot, q->generation, q->idlen, sequence_area()) :
+			 sequence_fast_given(q->body, q->now, q->slot, q->generation, q->idlen, sequence_area());
 }
 
 static bool is_full(const struct request *q)
@@ -226,20 +226,23 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 		      clock, ids, producer, side);
 }
 
-enum record_result record_finish(struct request *q, int r, const struct record_clock *clock, u64 ids,
-				 u32 producer)
+/* Goes on with a record whose first sequence said r. */
+static __attribute__((noinline)) enum record_result
+write_on(int r, struct slot *s, u32 generation, u32 id, u64 ids, u32 producer, const struct record_clock *clock,
+	 const struct record_part *part)
 {
-	q->n_parts = 0;
-	q->head = (q->idlen >> 16) - ABI_RECORD_HEADER;
-	q->edge = 0;
-	return finish(q, attempt(q, r, clock, ids, producer), clock, ids, producer, false);
+	u8 *head = (u8 *)part->data, *body = head - quick_contexts(head, s->contexts, ids);
+	struct request q;
+
+	q.n_parts = 0;
+	(void)request_init(&q, s, generation, id, body, (u64)(head - body) + part->size, 0, clock_mult(clock));
+	return finish(&q, attempt(&q, r, clock, ids, producer), clock, ids, producer, false);
 }
 
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 				const struct record_clock *clock, const struct record_part *parts,
 				u32 n_parts)
 {
-	struct request q;
 	int r;
 
 #ifdef BROKEN_OUTSIDE /* negative control of tests/stress: pointer and geometry loaded before the sequence */
@@ -251,13 +254,12 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 #endif
 	if (unlikely(!generation))
 		return RECORD_STALE; /* a detached slot has generation 0: it must not agree */
-	if (unlikely(n_parts != 1 || !quick_possible(parts[0].size)))
+	if (unlikely(n_parts != 1 || !sequence_offset || !quick_size(parts[0].size)))
 		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, false);
-	r = quick_write(&q, s, generation, id, ids, clock_mult(clock), (u8 *)parts[0].data,
-			parts[0].size);
+	r = quick_write(s, generation, id, ids, clock_mult(clock), (u8 *)parts[0].data, parts[0].size);
 	if (likely(r == SEQUENCE_DONE))
 		return RECORD_DONE;
-	return record_finish(&q, r, clock, ids, producer);
+	return write_on(r, s, generation, id, ids, producer, clock, parts);
 }
 
 enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,

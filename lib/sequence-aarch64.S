@@ -7,7 +7,7 @@
  *   - entering a sub-buffer begins with dmb ishst: behind the W1 that published the boundary;
  *   - the commit is stlr (W1): behind the record.
  *
- * x0 request, x1 rseq area. Only caller-saved registers are used.
+ * x0 request, x1 rseq area, except for the usual record, which gets all it needs in registers. Only caller-saved registers are used.
  * BROKEN_* are negative controls of tests/stress, as on x86-64. */
 #include "lib/sequence.h"
 
@@ -20,7 +20,7 @@
 sequence_first:
 	.popsection
 
-.macro BEGIN name
+.macro BEGIN name, area=x1
 	.globl	\name
 	.hidden	\name
 	.type	\name, %function
@@ -35,7 +35,7 @@ sequence_first:
 	.popsection
 	adrp	x9, .Ldescriptor_\name
 	add	x9, x9, :lo12:.Ldescriptor_\name
-	str	x9, [x1, RSEQ_AREA_CS]
+	str	x9, [\area, RSEQ_AREA_CS]
 .Lstart_\name:
 .endm
 
@@ -91,18 +91,16 @@ sequence_first:
 8002:	LEAVE	SEQUENCE_NO_RING
 .endm
 
-/* x9 = nanoseconds by the counter; clobbers x10, x11 */
-.macro COUNTER
+/* x9 = nanoseconds by the counter, by the register \mult; clobbers x11 */
+.macro COUNTER mult
 	isb
 	mrs	x9, cntvct_el0
-	ldr	x10, [x0, REQUEST_MULT]
-	mul	x11, x9, x10
-	umulh	x9, x9, x10
+	mul	x11, x9, \mult
+	umulh	x9, x9, \mult
 	extr	x9, x9, x11, 32
 .endm
-/* x9 = the time that was read before the sequence; `last` before the commit, as on x86-64 */
+/* x9 is the time that was read before the sequence; `last` before the commit, as on x86-64; clobbers x10 */
 .macro GIVEN
-	ldr	x9, [x0, REQUEST_NOW]
 	ldr	x10, [x6, ABI_LINE_LAST]
 	cmp	x9, x10
 	b.lo	8005f
@@ -141,20 +139,73 @@ sequence_first:
 	orr	x8, x8, x10
 .endm
 
-/* ---- the usual record ---- */
+/* ---- the usual record ----
+ * x0 body, x1 mult or now, x2 slot, w3 generation, w4 idlen, x5 rseq area. LOAD is written out here, so that nothing is
+ * computed that this form does not use.
+ * x6 control line, x12 where the record goes, x7 offset word, x8 position, w13 step */
+
+/* What goes into w13 - ABI_RECORD_HEADER bytes from x0 to x12, straight for the usual sizes, as on x86-64; clobbers x0,
+ * x10, x11, x12 */
+.macro BODY
+	sub	w11, w13, ABI_RECORD_HEADER
+	.irp	at, 0, 8, 16, 24, 32, 40, 48, 56
+	cmp	w11, \at + 8
+	b.lo	7003f
+	ldr	x10, [x0], 8
+	str	x10, [x12], 8
+	.endr
+	sub	w11, w11, 64
+	b	7002f
+7001:	ldr	x10, [x0], 8
+	str	x10, [x12], 8
+	sub	w11, w11, 8
+7002:	cmp	w11, 8
+	b.hs	7001b
+7003:	tbz	w11, 2, 7004f
+	ldr	w10, [x0]
+	str	w10, [x12]
+7004:
+.endm
+
 .macro FAST name, counter
-BEGIN \name
-	LOAD
+BEGIN \name, x5
+	ldar	w9, [x2]		/* SLOT_GENERATION is 0 */
+	cmp	w9, w3
+	b.ne	8001f
+	ldr	w3, [x5, RSEQ_AREA_CPU_ID]
+	cmp	w3, ABI_MAX_CPUS	/* unsigned: also the -1 and -2 of a thread without rseq */
+	b.hs	8002f
+	ldr	x9, [x2, SLOT_CPU_RING]
+	ldrh	w3, [x9, x3, lsl 1]
+	ldr	w9, [x2, SLOT_N_RING]	/* ABI_NO_RING is above every n_ring */
+	cmp	w3, w9
+	b.hs	8002f
+	ldr	x12, [x2, SLOT_MAP]
+	add	x6, x12, ABI_PAGE
+	add	x6, x6, x3, lsl ABI_LINE_SHIFT
+	ldr	w9, [x2, SLOT_SHIFT]
+	lsl	x3, x3, x9
+	ldr	x9, [x2, SLOT_DATA]
+	add	x12, x12, x9
+	add	x12, x12, x3
+	ldr	x7, [x6, ABI_LINE_OFFSET]
+	and	x8, x7, -4
+	lsr	w13, w4, 16
+	add	w13, w13, 3
+	and	w13, w13, -4
+	ldr	x9, [x2, SLOT_RING_MASK]
+	and	x10, x8, x9
+	add	x12, x12, x10
 	ldr	x9, [x2, SLOT_SUB_MASK]
 	ands	x10, x8, x9
 	b.eq	8003f			/* on a boundary */
-	ldr	w13, [x0, REQUEST_STEP]
 	add	x10, x10, x13
 	cmp	x10, x9
 	b.hi	8003f			/* no fit; or an exact one, which stores `end` too */
 	.if	\counter
-	COUNTER
+	COUNTER	x1
 	.else
+	mov	x9, x1
 	GIVEN
 	.endif
 	ldr	x10, [x6, ABI_LINE_BASE]
@@ -162,23 +213,17 @@ BEGIN \name
 	ldr	x11, =ABI_COMPACT_LIMIT
 	cmp	x10, x11
 	b.hs	8003f			/* extended */
-	ldr	x10, [x2, SLOT_RING_MASK]
-	and	x10, x10, x8
-	add	x5, x5, x10
-	ldr	w10, [x0, REQUEST_IDLEN]
-	stp	w10, w9, [x5], ABI_RECORD_HEADER
+	stp	w4, w9, [x12], ABI_RECORD_HEADER
 	add	x8, x8, x13
 #ifdef BROKEN_EARLY			/* published, then copied */
+	mov	x14, x12
 	COUNT	1
+	mov	x12, x14
 	stlr	x8, [x6]
-	ldr	x10, [x0, REQUEST_BODY]
-	ldr	w11, [x0, REQUEST_BYTES]
-	COPY	x5
+	BODY
 	nop
 #else
-	ldr	x10, [x0, REQUEST_BODY]
-	ldr	w11, [x0, REQUEST_BYTES]
-	COPY	x5
+	BODY
 	COUNT	1
 	stlr	x8, [x6]		/* W1, commit; ABI_LINE_OFFSET is 0 */
 #ifdef BROKEN_LATE			/* the commit is not the last instruction */
@@ -187,7 +232,8 @@ BEGIN \name
 #endif
 END \name, SEQUENCE_DONE
 8003:	LEAVE	SEQUENCE_SLOW
-	LOAD_EXITS
+8001:	LEAVE	SEQUENCE_STALE
+8002:	LEAVE	SEQUENCE_NO_RING
 	.if	!\counter
 	GIVEN_EXITS
 	.endif
@@ -211,7 +257,7 @@ BEGIN sequence_full
 	b.hi	8010f			/* too large: before any boundary, in the extended form */
 	ldr	x10, [x0, REQUEST_MULT]
 	cbz	x10, 8014f
-	COUNTER
+	COUNTER	x10
 	str	x9, [x0, REQUEST_NOW]
 8015:	ldr	x10, [x2, SLOT_SUB_MASK]
 	ands	x16, x8, x10
@@ -235,7 +281,8 @@ BEGIN sequence_full
 	stp	w10, w9, [x17], ABI_RECORD_HEADER
 	b	8050f
 
-8014:	GIVEN
+8014:	ldr	x9, [x0, REQUEST_NOW]
+	GIVEN
 	b	8015b
 
 	/* on a boundary: the policy, then the header */

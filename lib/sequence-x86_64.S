@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The restartable sequences for x86-64; lib/sequence.h says what they are, lib/abi.h what they write.
  *
- * rdi request, rsi rseq area. Stores are in order on x86, so that the commit needs no barrier, and what
+ * rdi request, rsi rseq area, except for the usual record, which gets all it needs in registers. Stores are in order on x86, so that the commit needs no barrier, and what
  * the next sequence stores is behind it; loads are in order, so that what is loaded behind the generation
  * belongs to it.
  *
@@ -19,7 +19,7 @@ sequence_first:
 
 /* begin: the descriptor; it is armed outside the sequence, and so are registers saved, so that an abort
  * finds the same stack */
-.macro BEGIN name, saves=0
+.macro BEGIN name, saves=0, area=%rsi
 	.globl	\name
 	.hidden	\name
 	.type	\name, @function
@@ -50,7 +50,7 @@ sequence_first:
 	.quad	.Lstart_\name, .Lcommit_\name - .Lstart_\name, .Labort_\name
 	.popsection
 	lea	.Ldescriptor_\name(%rip), %rax
-	mov	%rax, RSEQ_AREA_CS(%rsi)
+	mov	%rax, RSEQ_AREA_CS(\area)
 .Lstart_\name:
 .endm
 
@@ -133,18 +133,18 @@ sequence_first:
 8002:	LEAVE	SEQUENCE_NO_RING
 .endm
 
-/* rax = nanoseconds by the counter; clobbers rdx */
-.macro COUNTER
+/* rax = nanoseconds by the counter, \mult register or memory; clobbers rdx */
+.macro COUNTER mult
 	rdtsc
 	shl	$32, %rdx
 	or	%rdx, %rax
-	mulq	REQUEST_MULT(%rdi)
+	mulq	\mult
 	shrd	$32, %rdx, %rax
 .endm
-/* rax = the time that was read before the sequence. Older than the newest stamp here: leave. `last` may be
+/* rax = \now, the time that was read before the sequence. Older than the newest stamp here: leave. `last` may be
  * stored before the commit: left behind by a sequence that never was, it costs somebody a reading more */
-.macro GIVEN
-	mov	REQUEST_NOW(%rdi), %rax
+.macro GIVEN now
+	mov	\now, %rax
 	cmp	ABI_LINE_LAST(%r9), %rax
 	jb	8005f
 	mov	%rax, ABI_LINE_LAST(%r9)
@@ -183,57 +183,112 @@ sequence_first:
 	or	%rcx, %rsi
 .endm
 
-/* ---- the usual record ---- */
+/* ---- the usual record ----
+ * rdi body, rsi mult or now, rdx slot, ecx generation, r8d idlen, r9 rseq area: in this order, since rdx and rcx are
+ * what the counter and a shift take, and slot and generation are done with by then. LOAD is written out here, so that
+ * nothing is computed that this form does not use.
+ * r9 control line, r10 where the record goes, r11 offset word, rcx step */
+
+/* What goes into esi bytes, a multiple of 4, from rdi to r10 behind the header. Straight for the usual sizes: a loop's
+ * counting costs more than its copying. By 8 bytes and from the start, as the caller stored them: a load that spans two
+ * stores has to wait for both. Clobbers rax, rcx, rdx. */
+.macro BODY
+	.irp	at, 0, 8, 16, 24, 32, 40, 48, 56
+	cmp	$\at + 8, %esi
+	jb	7003f
+	mov	\at(%rdi), %rax
+	mov	%rax, ABI_RECORD_HEADER + \at(%r10)
+	.endr
+	mov	$64, %edx
+	lea	-8(%rsi), %ecx
+	jmp	7002f
+7001:	mov	(%rdi, %rdx), %rax
+	mov	%rax, ABI_RECORD_HEADER(%r10, %rdx)
+	add	$8, %edx
+7002:	cmp	%ecx, %edx
+	jbe	7001b
+7003:	test	$4, %sil
+	jz	7004f
+	mov	-4(%rdi, %rsi), %eax
+	mov	%eax, ABI_RECORD_HEADER - 4(%r10, %rsi)
+7004:
+.endm
+
+/* the other count word := valid one + 1; r11 := the new offset word; clobbers rax, rdx */
+.macro NEXT
+	mov	%r11d, %eax
+	and	$1, %eax
+	mov	ABI_LINE_COUNT(%r9, %rax, 8), %rdx
+	inc	%rdx
+	xor	$1, %eax
+	mov	%rdx, ABI_LINE_COUNT(%r9, %rax, 8)
+	xor	$1, %r11
+	add	%rcx, %r11
+.endm
+
 .macro FAST name, counter
-BEGIN \name
-	LOAD	%r8
-	mov	SLOT_SUB_MASK(%r8), %rdx
-	mov	%rsi, %rax
-	and	%rdx, %rax
+BEGIN \name, 0, %r9
+	cmp	SLOT_GENERATION(%rdx), %ecx
+	jne	8001f
+	mov	RSEQ_AREA_CPU_ID(%r9), %eax
+	cmp	$ABI_MAX_CPUS, %eax	/* unsigned: also the -1 and -2 of a thread without rseq */
+	jae	8002f
+	mov	SLOT_CPU_RING(%rdx), %r9
+	movzwl	(%r9, %rax, 2), %eax
+	cmp	SLOT_N_RING(%rdx), %eax	/* ABI_NO_RING is above every n_ring */
+	jae	8002f
+	mov	SLOT_MAP(%rdx), %r10
+	mov	SLOT_SHIFT(%rdx), %ecx
+	mov	%eax, %r9d
+	shl	%cl, %rax
+	shl	$ABI_LINE_SHIFT, %r9
+	lea	ABI_PAGE(%r10, %r9), %r9
+	add	SLOT_DATA(%rdx), %r10
+	add	%rax, %r10
+	mov	ABI_LINE_OFFSET(%r9), %r11
+	mov	%r8d, %ecx
+	shr	$16, %ecx
+	add	$3, %ecx
+	and	$-4, %ecx
+	mov	%r11, %rax
+	and	$-4, %rax
+	and	SLOT_RING_MASK(%rdx), %rax
+	add	%rax, %r10
+	and	SLOT_SUB_MASK(%rdx), %rax
 	jz	8003f			/* on a boundary */
-	mov	REQUEST_STEP(%rdi), %ecx
 	add	%rcx, %rax
-	cmp	%rdx, %rax
+	cmp	SLOT_SUB_MASK(%rdx), %rax
 	ja	8003f			/* no fit; or an exact one, which stores `end` too */
 	.if	\counter
-	COUNTER
+	COUNTER	%rsi
 	.else
-	GIVEN
+	GIVEN	%rsi
 	.endif
 	mov	%rax, %rdx
 	sub	ABI_LINE_BASE(%r9), %rdx
-	mov	$ABI_COMPACT_LIMIT, %ecx
-	cmp	%rcx, %rdx
+	mov	$ABI_COMPACT_LIMIT, %esi
+	cmp	%rsi, %rdx
 	jae	8003f			/* extended */
-	mov	SLOT_RING_MASK(%r8), %rdx
-	and	%rsi, %rdx
-	add	%rdx, %r10
-	mov	REQUEST_IDLEN(%rdi), %ecx
-	mov	%ecx, (%r10)
+	mov	%r8d, (%r10)
 	mov	%eax, 4(%r10)
-	add	$ABI_RECORD_HEADER, %r10
-	mov	REQUEST_STEP(%rdi), %ecx
-	add	%rcx, %rsi
-	mov	REQUEST_BODY(%rdi), %r8
-	mov	REQUEST_BYTES(%rdi), %eax
+	lea	-ABI_RECORD_HEADER(%rcx), %esi
 #ifdef BROKEN_EARLY			/* published, then copied */
-	COUNT	1
-	mov	%rsi, ABI_LINE_OFFSET(%r9)
-	mov	%eax, %ecx
-	COPY	%r8, %r10
+	NEXT
+	mov	%r11, ABI_LINE_OFFSET(%r9)
+	BODY
 	nop
 #else
-	mov	%eax, %ecx
-	COPY	%r8, %r10
-	COUNT	1
-	mov	%rsi, ABI_LINE_OFFSET(%r9)	/* W1, commit */
+	NEXT
+	BODY
+	mov	%r11, ABI_LINE_OFFSET(%r9)	/* W1, commit */
 #ifdef BROKEN_LATE			/* the commit is not the last instruction */
 	nop
 #endif
 #endif
 END \name, SEQUENCE_DONE
 8003:	LEAVE	SEQUENCE_SLOW
-	LOAD_EXITS
+8001:	LEAVE	SEQUENCE_STALE
+8002:	LEAVE	SEQUENCE_NO_RING
 	.if	!\counter
 	GIVEN_EXITS
 	.endif
@@ -256,7 +311,7 @@ BEGIN sequence_full, 1
 	ja	8010f			/* too large: before any boundary, in the extended form */
 	cmpq	$0, REQUEST_MULT(%rdi)
 	je	8014f
-	COUNTER
+	COUNTER	REQUEST_MULT(%rdi)
 	mov	%rax, REQUEST_NOW(%rdi)
 8015:	mov	%rsi, %r12
 	and	SLOT_SUB_MASK(%rbx), %r12
@@ -280,7 +335,7 @@ BEGIN sequence_full, 1
 	mov	%eax, -4(%r8)
 	jmp	8050f
 
-8014:	GIVEN
+8014:	GIVEN	REQUEST_NOW(%rdi)
 	jmp	8015b
 
 	/* on a boundary: the policy, then the header */

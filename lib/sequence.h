@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The restartable sequences: what one record does to a ring, in assembly, one file per
- * architecture. Each is a function of a request in private memory and the thread's rseq area.
+ * architecture. Each is a function of a request in private memory, or of registers, and the thread's rseq area.
  * Nothing is visible to anybody before the last instruction of a sequence, its commit, which is a
  * single store: a sequence that is preempted, migrated, signalled, killed or fenced by membarrier
  * has not happened.
@@ -56,9 +56,8 @@
 #define SEQUENCE_LOST      7 /* to be counted; the cause is in the request */
 #define SEQUENCE_CLOCK     8 /* `now` is older than the ring's `last`: read the clock again */
 
-/* bodies up to this many bytes, contexts included, take the fast form's loop of 8-byte copies;
- * longer ones are cheaper by the full form's block copy (measured: the two meet between 128 and 256
- * bytes) */
+/* bodies up to this many bytes, contexts included, take the fast form's copies of 8 bytes; longer ones are cheaper
+ * by the full form's block copy (measured: the two meet between 128 and 256 bytes) */
 #define SEQUENCE_FAST_MAX 256
 
 #ifndef __ASSEMBLER__
@@ -106,9 +105,11 @@ _Static_assert(offsetof(struct record_part, size) == PART_SIZE, "record_part.siz
 _Static_assert(offsetof(struct record_part, string) == PART_STRING, "record_part.string");
 _Static_assert(sizeof(struct record_part) == PART_STRIDE, "record_part");
 
-/* The usual record: compact, inside a sub-buffer, not up to its last byte, one part. By clock. */
-int sequence_fast_counter(struct request *q, void *area);
-int sequence_fast_given(struct request *q, void *area);
+/* The usual record: compact, inside a sub-buffer, not up to its last byte, one part. By clock. What a request says of
+ * such a record, in registers, in the order that suits the assembly: whoever is told anything but SEQUENCE_DONE
+ * still has it. `body` is readable up to a multiple of 4. */
+int sequence_fast_counter(const void *body, u64 mult, const struct slot *s, u32 generation, u32 idlen, void *area);
+int sequence_fast_given(const void *body, u64 now, const struct slot *s, u32 generation, u32 idlen, void *area);
 /* Any record: enters a sub-buffer, extended, exact fit (sets `edge`), parts. */
 int sequence_full(struct request *q, void *area);
 /* Publishes the boundary in front of a record that does not fit, and nothing else. SEQUENCE_SLOW: there was nothing to do. */
@@ -128,7 +129,7 @@ extern const struct sequence_descriptor sequence_first[], sequence_last[];
 /* Where the rseq area of a thread is, from its thread pointer; 0: glibc registered none (older
  * than 2.35, GLIBC_TUNABLES=glibc.pthread.rseq=0, valgrind), everybody uses the side rings. Set by
  * sequence_detect(), which slot_register() and slot_attach() call. */
-extern ptrdiff_t sequence_offset;
+extern ptrdiff_t sequence_offset __attribute__((visibility("hidden")));
 void sequence_detect(void);
 
 /* Registers the calling thread's area if it has no registration, although glibc thinks so: a child of vfork has

@@ -130,7 +130,8 @@ TRACER_API_ void tracer_record_(const struct tracer_event *event, uint64_t wante
 				struct tracer_part *part, uint32_t n);
 TRACER_API_ void tracer_record_one_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
 				    void *head, uint32_t size);
-/* Bytes of a string with its terminator, at most 65536; copied to `to` if that is at most `room`. */
+/* Bytes of a string with its terminator, at most 65536; copied to `to` if that is at most `room`, of which nothing
+ * else is to be kept. */
 TRACER_API_ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room);
 
 /* The bounds of this object's own list of events; weak, for an object that has none. */
@@ -586,14 +587,15 @@ tracer_put_sequence_(struct tracer_gather_ *g, const void *data, size_t n, size_
 		struct tracer_gather_ g = { buffer.bytes, buffer.bytes, part, 0, spare };          \
                                                                                                    \
 		TRACER_MAP_(TRACER_PUT_, __VA_ARGS__)                                              \
-		tracer_close_(&g);                                                                 \
-		if ((int)loose == 0 || g.n == 1)                                                   \
+		if ((int)loose == 0 || g.n == 0) {                                                 \
 			tracer_record_one_(&tracer_event_##id, tracer_bits_,                       \
 					   TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), buffer.bytes,  \
-					   part[0].size);                                          \
-		else                                                                               \
+					   (uint32_t)(g.at - buffer.bytes));                       \
+		} else {                                                                           \
+			tracer_close_(&g);                                                         \
 			tracer_record_(&tracer_event_##id, tracer_bits_,                           \
 				       TRACER_FOLD_(TRACER_CODE_, __VA_ARGS__), part, g.n);        \
+		}                                                                                  \
 	}                                                                                          \
 	__attribute__((unused)) static inline bool trace_enabled_##id(void)                        \
 	{                                                                                          \

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* Write-back begins once so much is new: large enough for a disk to like it, and a page that two packets share is rarely
  * written twice. */
@@ -63,6 +64,18 @@ int file_cut(File *f, u64 size)
 	return r;
 }
 
+/* How much to ask for: not more than a part of what is left, since the other files of the session, and everybody else on the
+ * disk, need room as well; and a step that is refused has taken all there was before it says so. */
+static u64 room_step(const File *f, u64 needed)
+{
+	struct statfs fs;
+	u64 step = FILE_STEP;
+
+	if (fstatfs(f->fd, &fs) == 0)
+		step = MIN(step, (u64)fs.f_bavail * (u64)fs.f_bsize / 4 & ~(u64)4095);
+	return MAX(step, needed);
+}
+
 int file_make_room(File *f, u64 end, int mode)
 {
 	u64 old = f->room, step;
@@ -70,7 +83,7 @@ int file_make_room(File *f, u64 end, int mode)
 
 	if (end <= old)
 		return 0;
-	for (step = MAX(end - old, FILE_STEP);;) {
+	for (step = room_step(f, end - old);;) {
 		r = fallocate(f->fd, mode, (off_t)old, (off_t)step) < 0 ? -errno : 0;
 		if (r == 0) {
 			f->room = old + step;

@@ -75,6 +75,9 @@ ClassTable *class_table_free(ClassTable *t)
 	return NULL;
 }
 
+/* A stream checks bodies where they lie, in memory that a program may write to: a length is loaded once. */
+typedef u16 __attribute__((aligned(1), may_alias)) SharedLength;
+
 /* Takes one field off the front; NULL if it does not fit. */
 static const u8 *field_walk(const struct class_field *f, const u8 *p, const u8 *end)
 {
@@ -84,13 +87,10 @@ static const u8 *field_walk(const struct class_field *f, const u8 *p, const u8 *
 	if (f->shape == TRACER_SHAPE_FIXED)
 		n = f->count;
 	else if (f->shape == TRACER_SHAPE_VAR) {
-		u16 count;
-
-		if (end - p < (ptrdiff_t)sizeof(count))
+		if (end - p < (ptrdiff_t)sizeof(u16))
 			return NULL;
-		memcpy(&count, p, sizeof(count));
-		p += sizeof(count);
-		n = count;
+		n = *(const volatile SharedLength *)p;
+		p += sizeof(u16);
 	}
 	if (size > 0) {
 		u64 bytes = (u64)n * size;

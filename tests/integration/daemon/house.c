@@ -24,6 +24,11 @@ static void on_snapshot(void *userdata, const char *session, const char *reason,
 	h->snapshot_reason = g_strdup(reason);
 }
 
+static void on_trace(void *userdata, const char *session, const char *path, u64 n_records)
+{
+	((House *)userdata)->n_traces++;
+}
+
 static void on_crash(void *userdata, pid_t pid, const char *command, const char *unit)
 {
 	((House *)userdata)->n_crashes++;
@@ -42,6 +47,7 @@ void house_configure(House *h, const char *text)
 void house_open(House *h)
 {
 	static const ManagerObserver observer = { .snapshot_completed = on_snapshot,
+						  .trace_completed = on_trace,
 						  .producer_crashed = on_crash,
 						  .producers_changed = on_producers };
 	ManagerOptions o = { .runtime_directory = h->runtime,

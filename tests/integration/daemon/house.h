@@ -25,7 +25,7 @@ struct House {
 	sd_event *event;
 	Manager *manager;
 	/* what the observer saw */
-	u32 n_snapshots, n_crashes, n_producer_changes;
+	u32 n_traces, n_snapshots, n_crashes, n_producer_changes;
 	char *snapshot_path, *snapshot_reason;
 	/* of house_snapshot() */
 	bool done;

@@ -1,0 +1,665 @@
+/* SPDX-License-Identifier: MIT */
+/* Sessions that write continuously: nothing is lost or doubled that is not counted, whatever the disk does. Everything that is
+ * compared was read by babeltrace2. */
+#include "tests/integration/daemon/house.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define CONFIG(settings)                                                                           \
+	"sessions: { log: { autostart = true; events = [ \"shop:*\" ]; output_keep_free = \"0\"; "    \
+	settings " }; };"
+
+/* ---- the end of a stop, and of a rotation ---- */
+
+typedef struct {
+	bool done;
+	char *path;
+	Failure failure;
+} Answer;
+
+static void on_stopped(void *userdata, const Failure *failure)
+{
+	Answer *a = userdata;
+
+	a->done = true;
+	a->failure = failure ? *failure : FAILURE_NULL;
+}
+
+static void on_rotated(void *userdata, const char *path, const Failure *failure)
+{
+	Answer *a = userdata;
+
+	on_stopped(a, failure);
+	g_free(a->path);
+	a->path = g_strdup(path);
+}
+
+static bool is_done(void *userdata)
+{
+	return ((Answer *)userdata)->done;
+}
+
+static Answer stop(House *h)
+{
+	Answer a = { 0 };
+	Failure f;
+
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	house_until(h, is_done, &a);
+	return a;
+}
+
+static void stop_well(House *h)
+{
+	Answer a = stop(h);
+
+	if (a.failure.kind != FAILURE_NONE)
+		g_error("%s", a.failure.text);
+}
+
+static const char *rotate(House *h, Answer *a)
+{
+	Failure f;
+
+	a->done = false;
+	g_assert_cmpint(manager_rotate_session(h->manager, "log", on_rotated, a, &f), ==, 0);
+	house_until(h, is_done, a);
+	return a->path;
+}
+
+static void start(House *h)
+{
+	Failure f = FAILURE_NULL;
+
+	if (manager_start_session(h->manager, "log", &f) < 0)
+		g_error("%s", f.text);
+}
+
+/* ---- traces ---- */
+
+/* All numbers of `event` in what lies below path, in the order of time. */
+static GArray *numbers(const char *path, const char *event)
+{
+	GArray *v = g_array_new(false, false, sizeof(u64));
+	char *all = trace_text(path);
+
+	for (char *line = all; line && *line;) {
+		char *end = strchr(line, '\n'), *at;
+
+		if (end)
+			*end++ = 0;
+		at = strstr(line, event) ? strstr(line, "number = ") : NULL;
+		if (at) {
+			u64 n = g_ascii_strtoull(at + 9, NULL, 10);
+
+			g_array_append_val(v, n);
+		}
+		line = end;
+	}
+	g_free(all);
+	return v;
+}
+
+/* 0 to n - 1, each once, in order. */
+static void check_all(const char *path, u64 n)
+{
+	GArray *v = numbers(path, "shop:");
+
+	g_assert_cmpuint(v->len, ==, n);
+	for (u64 i = 0; i < n; i++)
+		g_assert_cmpuint(g_array_index(v, u64, i), ==, i);
+	g_array_unref(v);
+}
+
+/* Each at most once, in order; those that are missing are `lost`. */
+static void check_counted(const char *path, u64 n, u64 lost)
+{
+	GArray *v = numbers(path, "shop:");
+
+	g_assert_cmpuint(v->len + lost, ==, n);
+	for (u32 i = 1; i < v->len; i++)
+		g_assert_cmpuint(g_array_index(v, u64, i - 1), <, g_array_index(v, u64, i));
+	g_array_unref(v);
+}
+
+/* What every counter says is one sum, with nothing left in the rings. */
+static SessionInfo check_sums(House *h, u64 n)
+{
+	SessionInfo i = house_info(h, "log");
+
+	g_assert_cmpuint(i.recorded + i.discarded, ==, n);
+	g_assert_cmpuint(i.recorded, ==, i.written + i.overwritten + i.unreadable + i.unwritten);
+	return i;
+}
+
+static u32 count_entries(const char *path)
+{
+	GDir *d = g_dir_open(path, 0, NULL);
+	u32 n = 0;
+
+	while (d && g_dir_read_name(d))
+		n++;
+	if (d)
+		g_dir_close(d);
+	return n;
+}
+
+static char *output_of(House *h)
+{
+	return g_strdup(house_info(h, "log").output);
+}
+
+/* ---- tests ---- */
+
+static void test_empty(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	SessionInfo i;
+
+	for (int turn = 0; turn < 3; turn++) {
+		stop_well(h);
+		i = check_sums(h, 0);
+		g_assert_cmpuint(i.discarded, ==, 0);
+		g_assert_cmpuint(count_entries(output), ==, 0);
+		start(h);
+	}
+	g_free(output);
+}
+
+static void test_burst(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	SessionInfo i;
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 5000");
+	stop_well(h);
+	i = check_sums(h, 5000);
+	g_assert_cmpuint(i.written, ==, 5000);
+	check_all(output, 5000);
+	/* what was stopped goes on where it was */
+	start(h);
+	(void)program_ask(&p, "record 300000");
+	stop_well(h);
+	i = check_sums(h, 305000);
+	check_counted(output, 305000, i.discarded + i.overwritten);
+	program_end(&p);
+	g_free(output);
+}
+
+static const char *const strategies[] = { "write", "mmap", "splice", "direct", "auto" };
+
+/* The same events out of each; changed while the session runs, and while a program records. */
+static void test_strategies(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Program p;
+
+	program_start(h, &p, 0);
+	for (u32 i = 0; i < 3 * ELEMENTSOF(strategies); i++) {
+		SessionConfig *c = session_config_copy(manager_find(h->manager, "log")->config);
+		const char *name = strategies[i % ELEMENTSOF(strategies)];
+		char *text = NULL;
+		Failure f;
+
+		g_assert_cmpint(session_config_set(
+					c, "io", &(ConfigValue){ .type = CONFIG_STRING, .string = name }, &text),
+				==, 0);
+		g_assert_cmpint(manager_configure_session(h->manager, c, &f), ==, 0);
+		(void)program_ask(&p, "record 10000");
+	}
+	stop_well(h);
+	(void)check_sums(h, 150000);
+	check_all(output, 150000);
+	g_assert_cmpuint(count_entries(output), >=, ELEMENTSOF(strategies));
+	program_end(&p);
+	g_free(output);
+}
+
+/* Events and output change under a program that records; nothing that was wanted is missing. */
+static void test_changes(House *h, gconstpointer unused)
+{
+	char *first = output_of(h), *second = g_build_filename(h->directory, "elsewhere", NULL), *text = NULL;
+	const char *patterns[] = { "shop:*", "other:*" };
+	SessionConfig *c;
+	Program p;
+	Failure f;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	g_assert_cmpint(manager_set_events(h->manager, "log", &(Strings){ (char **)patterns, 2 }, &f), ==, 0);
+	(void)program_ask(&p, "record 1000");
+	c = session_config_copy(manager_find(h->manager, "log")->config);
+	g_assert_cmpint(session_config_set(c, "output",
+					   &(ConfigValue){ .type = CONFIG_STRING, .string = second }, &text),
+			==, 0);
+	g_assert_cmpint(manager_configure_session(h->manager, c, &f), ==, 0);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	(void)check_sums(h, 3000);
+	g_assert_cmpuint(count_entries(first), ==, 1);
+	g_assert_cmpuint(count_entries(second), ==, 1);
+	g_assert_cmpuint(trace_count(first, "shop:order") + trace_count(second, "shop:order"), ==, 3000);
+	g_assert_cmpuint(trace_count(second, "shop:order"), >, 0);
+	program_end(&p);
+	g_free(first);
+	g_free(second);
+}
+
+/* A trace is there and readable as soon as it is said to be; each record is in exactly one. */
+static void test_rotate(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Answer a = { 0 };
+	Program p;
+	u32 n = 0;
+
+	program_start(h, &p, 0);
+	for (int i = 0; i < 10; i++) {
+		const char *path;
+
+		(void)program_ask(&p, "record 700");
+		path = rotate(h, &a);
+		g_assert_nonnull(path);
+		g_assert_cmpuint(trace_count(path, "shop:order"), ==, 700);
+		n += 700;
+	}
+	g_assert_null(rotate(h, &a));
+	g_assert_cmpint(a.failure.kind, ==, FAILURE_NOTHING);
+	stop_well(h);
+	(void)check_sums(h, n);
+	check_all(output, n);
+	g_assert_cmpuint(count_entries(output), ==, 10);
+	g_free(a.path);
+	program_end(&p);
+	g_free(output);
+}
+
+typedef struct {
+	House *h;
+	u64 n;
+} Traces;
+
+static bool enough_traces(void *userdata)
+{
+	Traces *t = userdata;
+
+	return t->h->n_traces >= t->n;
+}
+
+/* A tenth of a second each, under two threads that record all the time. */
+static void test_interval(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Traces t = { h, 30 };
+	SessionInfo i;
+	Program p;
+	u64 said = 0;
+	GArray *v;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "threads 1");
+	house_until(h, enough_traces, &t);
+	(void)sscanf(program_ask(&p, "join"), "joined %lu", &said);
+	stop_well(h);
+	i = check_sums(h, said);
+	v = numbers(output, "shop:");
+	g_assert_cmpuint(v->len, ==, i.written);
+	for (u32 k = 1; k < v->len; k++)
+		g_assert_cmpuint(g_array_index(v, u64, k - 1), <, g_array_index(v, u64, k));
+	g_assert_cmpuint(said - v->len, ==, i.discarded);
+	g_array_unref(v);
+	program_end(&p);
+	g_free(output);
+}
+
+/* ---- trouble ---- */
+
+static bool in_trouble(void *userdata)
+{
+	return house_info(userdata, "log").trouble[0] != 0;
+}
+
+static bool out_of_trouble(void *userdata)
+{
+	return house_info(userdata, "log").trouble[0] == 0;
+}
+
+static bool mount_small(const char *path, const char *options)
+{
+	(void)g_mkdir_with_parents(path, 0755);
+	if (mount("tmpfs", path, "tmpfs", 0, options) == 0)
+		return true;
+	g_test_skip("no file system can be mounted here");
+	return false;
+}
+
+/* A few MiB fill up and are freed while two programs record. */
+static void test_full(House *h, gconstpointer unused)
+{
+	char *output = output_of(h), *ballast = g_build_filename(output, "ballast", NULL);
+	Program p[2];
+	SessionInfo i;
+	u64 n = 0;
+	int fd;
+
+	if (!mount_small(output, "size=6m"))
+		return;
+	fd = open(ballast, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	g_assert_cmpint(posix_fallocate(fd, 0, 3 << 20), ==, 0);
+	(void)close(fd);
+	program_start(h, &p[0], 0);
+	program_start(h, &p[1], 0);
+	while (!in_trouble(h)) {
+		(void)program_ask(&p[0], "record 5000");
+		(void)program_ask(&p[1], "record 5000");
+		n += 10000;
+	}
+	/* said once, with what to do; and programs go on */
+	g_assert_nonnull(strstr(house_info(h, "log").trouble, "No space left"));
+	for (int k = 0; k < 20; k++) {
+		(void)program_ask(&p[k & 1], "record 5000");
+		n += 5000;
+	}
+	i = house_info(h, "log");
+	g_assert_cmpuint(i.recorded + i.discarded, ==, n);
+	/* up to here it can be read */
+	g_assert_cmpuint(trace_count(output, "shop:order"), >, 0);
+	g_assert_cmpint(unlink(ballast), ==, 0);
+	house_until(h, out_of_trouble, h);
+	(void)program_ask(&p[0], "record 100");
+	n += 100;
+	stop_well(h);
+	i = check_sums(h, n);
+	g_assert_cmpuint(i.unwritten, ==, 0);
+	g_assert_cmpuint(i.discarded + i.overwritten, >, 0);
+	g_assert_cmpuint(trace_count(output, "shop:order"), ==, i.written);
+	program_end(&p[0]);
+	program_end(&p[1]);
+	house_close(h);
+	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+	house_open(h);
+	g_free(ballast);
+	g_free(output);
+}
+
+/* Stopped while there is no room: what does not fit is said, stays in memory, and is written when it is started again. */
+static void test_full_stop(House *h, gconstpointer unused)
+{
+	char *output = output_of(h), *ballast = g_build_filename(output, "ballast", NULL);
+	Program p;
+	SessionInfo i;
+	Answer a;
+	u64 n = 0;
+	int fd;
+
+	if (!mount_small(output, "size=8m"))
+		return;
+	fd = open(ballast, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	g_assert_cmpint(posix_fallocate(fd, 0, 7 << 20), ==, 0);
+	(void)close(fd);
+	program_start(h, &p, 0);
+	while (!in_trouble(h)) {
+		(void)program_ask(&p, "record 3000");
+		n += 3000;
+	}
+	a = stop(h);
+	g_assert_cmpint(a.failure.kind, ==, FAILURE_NO_SPACE);
+	g_assert_nonnull(strstr(a.failure.text, output));
+	i = house_info(h, "log");
+	g_assert_cmpuint(i.recorded + i.discarded, ==, n);
+	g_assert_cmpuint(i.recorded, >, i.written);
+	g_assert_cmpint(unlink(ballast), ==, 0);
+	start(h);
+	stop_well(h);
+	i = check_sums(h, n);
+	g_assert_cmpuint(i.unwritten, ==, 0);
+	check_counted(output, n, i.discarded);
+	program_end(&p);
+	house_close(h);
+	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+	house_open(h);
+	g_free(ballast);
+	g_free(output);
+}
+
+static void remove_tree(const char *path)
+{
+	const char *argv[] = { "rm", "-rf", "--", path, NULL };
+
+	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL,
+				   NULL, NULL));
+}
+
+/* The directory goes away under it, then another file system takes its place: it is said, and writing goes on in what is there. */
+static void test_lost(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	u64 before;
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	remove_tree(output);
+	house_until(h, in_trouble, h);
+	house_until(h, out_of_trouble, h);
+	before = house_info(h, "log").written;
+	(void)program_ask(&p, "extra 1000");
+	if (mount_small(output, "size=32m")) {
+		house_until(h, in_trouble, h);
+		g_assert_nonnull(strstr(house_info(h, "log").trouble, output));
+		house_until(h, out_of_trouble, h);
+		(void)program_ask(&p, "extra 500");
+		stop_well(h);
+		(void)check_sums(h, 2500);
+		g_assert_cmpuint(trace_count(output, "shop:extra"), ==, 500);
+		house_close(h);
+		g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+		house_open(h);
+		g_assert_cmpuint(trace_count(output, "shop:extra"), ==, 1000);
+	}
+	g_assert_cmpuint(before, <=, 2500);
+	program_end(&p);
+	g_free(output);
+}
+
+/* No output at all at the start: recorded all the same, and written once there is one. */
+static void test_no_output(House *h, gconstpointer unused)
+{
+	char *output = output_of(h), *parent = g_path_get_dirname(output);
+	Failure f = FAILURE_NULL;
+	Program p;
+
+	stop_well(h);
+	remove_tree(parent);
+	g_assert_true(g_file_set_contents(parent, "", 0, NULL));
+	/* who starts it by hand hears of it */
+	g_assert_cmpint(manager_start_session(h->manager, "log", &f), <, 0);
+	g_assert_cmpint(f.kind, ==, FAILURE_IO);
+	g_assert_nonnull(strstr(f.text, output));
+	/* the daemon's own start does not depend on it */
+	house_close(h);
+	house_open(h);
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	house_until(h, in_trouble, h);
+	g_assert_cmpint(unlink(parent), ==, 0);
+	house_until(h, out_of_trouble, h);
+	stop_well(h);
+	(void)check_sums(h, 1000);
+	check_all(output, 1000);
+	program_end(&p);
+	g_free(parent);
+	g_free(output);
+}
+
+/* ---- programs ---- */
+
+/* One owner scribbles over all of its rings all the time: the others' traces are whole. */
+static void test_hostile(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Program good, bad;
+	SessionInfo i;
+	GDir *d;
+	u64 n = 0;
+
+	program_start(h, &good, 0);
+	program_start_other(h, &bad, g_getenv("TRACER_TEST_SCRIBBLER"), NULL);
+	for (int turn = 0; turn < 40; turn++) {
+		(void)program_ask(&good, "record 2000");
+		n += 2000;
+		(void)program_ask(&bad, "scribble 20");
+	}
+	stop_well(h);
+	i = house_info(h, "log");
+	g_assert_cmpuint(i.corrupt, >, 0);
+	/* the good one's trace: all that was not refused, in order; the bad one's may be anything, but babeltrace2 opens it */
+	d = g_dir_open(output, 0, NULL);
+	for (const char *chunk; (chunk = g_dir_read_name(d));) {
+		char *path = g_build_filename(output, chunk, NULL);
+		GDir *owners = g_dir_open(path, 0, NULL);
+
+		for (const char *owner; (owner = g_dir_read_name(owners));) {
+			char *trace = g_build_filename(path, owner, NULL);
+
+			if (strstr(owner, "subject"))
+				check_all(trace, n);
+			g_free(trace);
+		}
+		g_dir_close(owners);
+		g_free(path);
+	}
+	g_dir_close(d);
+	program_end(&good);
+	program_end(&bad);
+	g_free(output);
+}
+
+typedef struct {
+	House *h;
+	u32 n;
+} Owners;
+
+static bool few_owners(void *userdata)
+{
+	Owners *o = userdata;
+
+	return house_info(o->h, "log").n_owners <= o->n;
+}
+
+/* Fifty processes with rings of their own come and go: all is in the trace, and their memory goes. */
+static void test_processes(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Owners o = { h, 12 };
+
+	for (int i = 0; i < 50; i++) {
+		Program p;
+
+		program_start(h, &p, 0);
+		(void)program_ask(&p, "record 100");
+		program_end(&p);
+	}
+	house_until(h, few_owners, &o);
+	stop_well(h);
+	(void)check_sums(h, 5000);
+	g_assert_cmpuint(trace_count(output, "shop:order"), ==, 5000);
+	g_free(output);
+}
+
+/* A snapshot of a session that writes has what is in its rings. */
+static void test_snapshot(House *h, gconstpointer unused)
+{
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 100");
+	g_assert_cmpuint(trace_count(house_snapshot(h, "log"), "shop:order"), <=, 100);
+	stop_well(h);
+	(void)check_sums(h, 100);
+	program_end(&p);
+}
+
+/* Removed while it runs: what it recorded is written all the same. */
+static void test_remove(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Traces t = { h, 1 };
+	Program p;
+	Failure f;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	g_assert_cmpint(manager_remove_session(h->manager, "log", &f), ==, 0);
+	house_until(h, enough_traces, &t);
+	check_all(output, 1000);
+	program_end(&p);
+	g_free(output);
+}
+
+/* The daemon ends in order: everything is written, and the next one goes on beside it. */
+static void test_restart(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	house_close(h);
+	check_all(output, 1000);
+	house_open(h);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	(void)check_sums(h, 1000);
+	check_all(output, 2000);
+	program_end(&p);
+	g_free(output);
+}
+
+int main(int argc, char **argv)
+{
+	g_test_init(&argc, &argv, NULL);
+#define ADD(name, config, fn) g_test_add("/writing/" name, House, config, house_up, fn, house_down)
+	ADD("empty", CONFIG("policy = \"discard\"; io = \"auto\";"), test_empty);
+	ADD("burst/discard", CONFIG("policy = \"discard\"; io = \"auto\";"), test_burst);
+	ADD("burst/small", CONFIG("policy = \"discard\"; io = \"write\"; memory = \"1M\";"), test_burst);
+	ADD("burst/overwrite", CONFIG("policy = \"overwrite\"; io = \"auto\";"), test_burst);
+	ADD("burst/overwrite-small", CONFIG("policy = \"overwrite\"; io = \"write\"; memory = \"1M\";"), test_burst);
+	ADD("burst/block", CONFIG("policy = \"block\"; io = \"auto\"; memory = \"1M\"; block_timeout = \"20s\";"),
+	    test_burst);
+	ADD("strategies/block", CONFIG("policy = \"block\"; io = \"write\"; block_timeout = \"20s\";"),
+	    test_strategies);
+	ADD("strategies/overwrite", CONFIG("policy = \"overwrite\"; io = \"write\"; memory = \"64M\";"),
+	    test_strategies);
+	ADD("changes", CONFIG("policy = \"discard\"; io = \"auto\";"), test_changes);
+	ADD("rotate", CONFIG("policy = \"discard\"; io = \"auto\";"), test_rotate);
+	ADD("rotate/mmap", CONFIG("policy = \"discard\"; io = \"mmap\";"), test_rotate);
+	ADD("interval", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\"; memory = \"1M\";"),
+	    test_interval);
+	ADD("size", CONFIG("policy = \"discard\"; io = \"auto\"; file_size = \"1M\"; memory = \"1M\";"), test_interval);
+	ADD("full/discard", CONFIG("policy = \"discard\"; io = \"auto\"; memory = \"1M\"; flush_interval = \"50ms\";"),
+	    test_full);
+	ADD("full/overwrite",
+	    CONFIG("policy = \"overwrite\"; io = \"write\"; memory = \"1M\"; flush_interval = \"50ms\";"), test_full);
+	ADD("full/mmap", CONFIG("policy = \"discard\"; io = \"mmap\"; memory = \"1M\"; flush_interval = \"50ms\";"),
+	    test_full);
+	ADD("full/stop", CONFIG("policy = \"discard\"; io = \"auto\"; memory = \"1M\"; flush_interval = \"50ms\";"),
+	    test_full_stop);
+	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
+	ADD("no-output", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_no_output);
+	ADD("hostile", CONFIG("policy = \"discard\"; io = \"write\"; buffers = \"per-process\"; memory = \"4M\";"),
+	    test_hostile);
+	ADD("hostile/overwrite",
+	    CONFIG("policy = \"overwrite\"; io = \"write\"; buffers = \"per-process\"; memory = \"8M\";"), test_hostile);
+	ADD("processes", CONFIG("policy = \"discard\"; io = \"auto\"; buffers = \"per-process\"; memory = \"1M\";"),
+	    test_processes);
+	ADD("snapshot", CONFIG("policy = \"discard\"; io = \"auto\";"), test_snapshot);
+	ADD("remove", CONFIG("policy = \"discard\"; io = \"auto\";"), test_remove);
+	ADD("restart", CONFIG("policy = \"discard\"; io = \"auto\";"), test_restart);
+	return g_test_run();
+}
