@@ -49,8 +49,15 @@ static Writing *writing_free(Writing *w, u64 timeout_ns)
 		(void)owner_unref(g->owner);
 		free(g);
 	}
+	/* the daemon ends, and did not wait to hear */
 	for (Waiter *x = w->waiters, *next; x; x = next) {
+		Failure f = FAILURE_NULL;
+
 		next = x->next;
+		(void)failure_set(&f, FAILURE_IO,
+				  "session '%s': tracerd ended; whether all of its events were written is in the journal",
+				  w->name);
+		x->done(x->userdata, &f);
 		free(x);
 	}
 	free(w->name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The manager reports every change as it happens; a burst of starting programs is a burst of reports. What a
- * person or a script acts upon (state, patterns, last snapshot) is sent at the end of the turn of the loop, what
+ * person or a script acts upon (state, trouble, patterns, last snapshot and trace) is sent at the end of the turn of the loop, what
  * merely counts programs and bytes at most ten times a second. Each session remembers what was last sent, so that
  * only what differs goes out, and nothing goes out twice. */
 #include "dbus/announce.h"
@@ -15,7 +15,7 @@
 struct Announced {
 	Announced *next;
 	char *name, *path;
-	char *state, *output, *last_snapshot;
+	char *state, *output, *snapshots, *last_snapshot, *last_trace, *trouble;
 	SessionConfig *config; /* a copy */
 	u64 memory;
 	u32 producers, owners;
@@ -30,7 +30,10 @@ static Announced *announced_free(Announced *a)
 	free(a->path);
 	free(a->state);
 	free(a->output);
+	free(a->snapshots);
 	free(a->last_snapshot);
+	free(a->last_trace);
+	free(a->trouble);
 	session_config_free(a->config);
 	free(a);
 	return NULL;
@@ -61,6 +64,11 @@ static int text_update(char **known, const char *text)
 	free(*known);
 	*known = copy;
 	return 1;
+}
+
+static bool text_differs(const char *known, const char *text)
+{
+	return strcmp(known ? known : "", text ? text : "") != 0;
 }
 
 static bool number_update(u64 *known, u64 value)
@@ -126,8 +134,14 @@ static size_t announced_update(Announced *a, Session *s, const char *names[16])
 	n += config_update(&a->config, info.config, names + n);
 	if (text_update(&a->output, info.output) > 0)
 		names[n++] = "Output";
+	if (text_update(&a->snapshots, info.snapshots) > 0)
+		names[n++] = "Snapshots";
 	if (text_update(&a->last_snapshot, info.last_snapshot) > 0)
 		names[n++] = "LastSnapshot";
+	if (text_update(&a->last_trace, info.last_trace) > 0)
+		names[n++] = "LastTrace";
+	if (text_update(&a->trouble, info.trouble) > 0)
+		names[n++] = "Trouble";
 	if (number_update(&a->memory, info.memory))
 		names[n++] = "Memory";
 	if (count_update(&a->producers, info.n_producers))
@@ -167,6 +181,14 @@ static void flush_session(Bus *b, Announced *a)
 		complain(sd_bus_emit_properties_changed_strv(b->bus, a->path, BUS_SESSION_INTERFACE,
 							     (char **)names),
 			 "a change of a session");
+}
+
+void announce_session(Bus *b, const char *name)
+{
+	Announced *a = announced_find(b, name);
+
+	if (a)
+		a->dirty = true;
 }
 
 void announce_flush(Bus *b)
@@ -309,8 +331,8 @@ static void on_session_changed(void *userdata, Session *s)
 		return;
 	a->dirty = true;
 	/* Events are compared at the flush; who changes them by a method is flushed by that method. */
-	if (strcmp(a->state ? a->state : "", info.state) != 0 ||
-	    strcmp(a->last_snapshot ? a->last_snapshot : "", info.last_snapshot) != 0)
+	if (text_differs(a->state, info.state) || text_differs(a->last_snapshot, info.last_snapshot) ||
+	    text_differs(a->last_trace, info.last_trace) || text_differs(a->trouble, info.trouble))
 		flush_soon(b);
 	else
 		flush_eventually(b);
@@ -347,6 +369,18 @@ static void on_snapshot_completed(void *userdata, const char *session, const cha
 		 "a snapshot");
 }
 
+static void on_trace_completed(void *userdata, const char *session, const char *path, u64 n_records)
+{
+	Bus *b = userdata;
+
+	if (!b->bus)
+		return;
+	announce_flush(b);
+	complain(sd_bus_emit_signal(b->bus, BUS_PATH, BUS_MANAGER_INTERFACE, "TraceCompleted", "sst", session, path,
+				    n_records),
+		 "a trace");
+}
+
 static const ManagerObserver observer = {
 	.session_added = on_session_added,
 	.session_removed = on_session_removed,
@@ -354,6 +388,7 @@ static const ManagerObserver observer = {
 	.producers_changed = on_producers_changed,
 	.producer_crashed = on_producer_crashed,
 	.snapshot_completed = on_snapshot_completed,
+	.trace_completed = on_trace_completed,
 };
 
 int announce_start(Bus *b)

@@ -8,6 +8,9 @@
 int announce_start(Bus *b);
 void announce_stop(Bus *b);
 
+/* This session may have changed, whether the manager said so already or not; there need be none of this name. */
+void announce_session(Bus *b, const char *name);
+
 /* Sends what is gathered now. Methods call it before their reply, so that whoever has the reply has been told. */
 void announce_flush(Bus *b);
 

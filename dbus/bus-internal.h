@@ -6,7 +6,7 @@
 #include "dbus/polkit.h"
 
 typedef struct Announced Announced;
-typedef struct SnapshotCall SnapshotCall;
+typedef struct PendingCall PendingCall;
 
 /* What a property getter reads: taken once per message, so that the counters of one GetAll belong together. */
 typedef struct {
@@ -14,6 +14,7 @@ typedef struct {
 	Session *session;
 	SessionInfo info;
 	const char *policy, *io; /* names of the enums */
+	const char *strategy;	 /* in info */
 	u64 lost_total;
 } SessionView;
 
@@ -37,9 +38,9 @@ struct Bus {
 	u64 flushed_usec; /* CLOCK_MONOTONIC */
 	u32 announced_sessions, announced_producers;
 
-	/* snapshots that somebody waits for */
-	SnapshotCall *snapshot_calls;
-	unsigned n_snapshot_calls;
+	/* calls that somebody waits for */
+	PendingCall *pending_calls;
+	unsigned n_pending_calls;
 
 	SessionView view;
 };

@@ -10,7 +10,7 @@
 #include "dbus/announce.h"
 #include "dbus/bus-internal.h"
 #include "dbus/errors.h"
-#include "dbus/snapshot-call.h"
+#include "dbus/pending-call.h"
 #include "systemd/journal.h"
 
 #define BACKOFF_MIN_USEC (100 * 1000ull)
@@ -49,6 +49,7 @@ int bus_authorize(Bus *b, sd_bus_message *m, const char *action, const char *ses
 static void bus_disconnect(Bus *b)
 {
 	b->authority = authority_free(b->authority);
+	pending_calls_forget(b);
 	b->named = false;
 	if (!b->bus)
 		return;
@@ -315,7 +316,7 @@ Bus *bus_free(Bus *b)
 {
 	if (!b)
 		return NULL;
-	snapshot_calls_abandon(b);
+	pending_calls_abandon(b);
 	announce_stop(b);
 	b->reconnect = sd_event_source_disable_unref(b->reconnect);
 	if (b->bus)

@@ -6,6 +6,7 @@
 #include "dbus/settings.h"
 #include "dbus/snapshot-call.h"
 #include "dbus/text.h"
+#include "dbus/writing-call.h"
 #include "lib/pattern.h"
 #include "systemd/journal.h"
 
@@ -86,11 +87,6 @@ static int method_create_session(sd_bus_message *m, void *userdata, sd_bus_error
 
 typedef int (*SessionVerb)(Manager *m, const char *name, Failure *f);
 
-static int stop_session(Manager *m, const char *name, Failure *f)
-{
-	return manager_stop_session(m, name, NULL, NULL, f);
-}
-
 static int method_verb(Bus *b, sd_bus_message *m, SessionVerb verb, sd_bus_error *error)
 {
 	Failure f = FAILURE_NULL;
@@ -121,7 +117,26 @@ static int method_start_session(sd_bus_message *m, void *userdata, sd_bus_error 
 
 static int method_stop_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
-	return method_verb(userdata, m, stop_session, error);
+	const char *name;
+	int r = sd_bus_message_read(m, "s", &name);
+
+	return r < 0 ? r : writing_call_stop(userdata, m, name, error);
+}
+
+static int method_rotate_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const char *name;
+	int r = sd_bus_message_read(m, "s", &name);
+
+	return r < 0 ? r : writing_call_rotate(userdata, m, name, error);
+}
+
+static int method_configure_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const char *name;
+	int r = sd_bus_message_read(m, "s", &name);
+
+	return r < 0 ? r : writing_call_configure(userdata, m, name, error);
 }
 
 static int method_snapshot_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -265,6 +280,10 @@ static const sd_bus_vtable manager_vtable[] = {
 				OPEN),
 	SD_BUS_METHOD_WITH_ARGS("StopSession", SD_BUS_ARGS("s", name), SD_BUS_NO_RESULT, method_stop_session,
 				OPEN),
+	SD_BUS_METHOD_WITH_ARGS("RotateSession", SD_BUS_ARGS("s", name), SD_BUS_RESULT("s", path),
+				method_rotate_session, OPEN),
+	SD_BUS_METHOD_WITH_ARGS("ConfigureSession", SD_BUS_ARGS("s", name, "a{sv}", settings), SD_BUS_NO_RESULT,
+				method_configure_session, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("SnapshotSession", SD_BUS_ARGS("s", name, "s", reason, "a{sv}", options),
 				SD_BUS_RESULT("s", path), method_snapshot_session, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("SnapshotAll", SD_BUS_ARGS("s", reason), SD_BUS_RESULT("a(ss)", snapshots),
@@ -282,6 +301,7 @@ static const sd_bus_vtable manager_vtable[] = {
 	SD_BUS_SIGNAL_WITH_ARGS("SessionRemoved", SD_BUS_ARGS("s", name, "o", session), 0),
 	SD_BUS_SIGNAL_WITH_ARGS("ProducerCrashed", SD_BUS_ARGS("u", pid, "s", command, "s", unit), 0),
 	SD_BUS_SIGNAL_WITH_ARGS("SnapshotCompleted", SD_BUS_ARGS("s", session, "s", reason, "s", path), 0),
+	SD_BUS_SIGNAL_WITH_ARGS("TraceCompleted", SD_BUS_ARGS("s", session, "s", path, "t", records), 0),
 	SD_BUS_PROPERTY("Version", "s", get_version, 0, SD_BUS_VTABLE_PROPERTY_CONST),
 	SD_BUS_PROPERTY("Sessions", "u", get_sessions, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),
 	SD_BUS_PROPERTY("Producers", "u", get_producers, 0, SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE),

@@ -5,6 +5,7 @@
 #include "dbus/errors.h"
 #include "dbus/settings.h"
 #include "dbus/snapshot-call.h"
+#include "dbus/writing-call.h"
 #include "lib/abi.h"
 
 static void view_fill(SessionView *v, Session *s)
@@ -13,6 +14,7 @@ static void view_fill(SessionView *v, Session *s)
 	session_info(s, &v->info);
 	v->policy = policy_name(v->info.config->policy);
 	v->io = io_name(v->info.config->io);
+	v->strategy = v->info.strategy;
 }
 
 /* sd-bus asks this for every message to a path below the prefix, and then reads all properties that the message
@@ -70,11 +72,6 @@ static int session_object_enumerate(sd_bus *bus, const char *prefix, void *userd
 
 typedef int (*SessionVerb)(Manager *m, const char *name, Failure *f);
 
-static int stop_session(Manager *m, const char *name, Failure *f)
-{
-	return manager_stop_session(m, name, NULL, NULL, f);
-}
-
 static int method_verb(SessionView *v, sd_bus_message *m, SessionVerb verb, sd_bus_error *error)
 {
 	Bus *b = v->bus;
@@ -97,7 +94,9 @@ static int method_start(sd_bus_message *m, void *userdata, sd_bus_error *error)
 
 static int method_stop(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
-	return method_verb(userdata, m, stop_session, error);
+	SessionView *v = userdata;
+
+	return writing_call_stop(v->bus, m, v->info.name, error);
 }
 
 static int method_clear(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -117,16 +116,15 @@ static int method_snapshot(sd_bus_message *m, void *userdata, sd_bus_error *erro
 static int method_rotate(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
 	SessionView *v = userdata;
-	int r;
 
-	r = bus_authorize(v->bus, m, ACTION_SNAPSHOT, v->info.name, error);
-	if (r <= 0)
-		return r < 0 ? r : 1;
-	/* Only a session that writes all the time has a file to begin anew, and io = "none" writes none. */
-	return sd_bus_error_setf(error, ERROR_NOT_CONTINUOUS,
-				 "Session '%s' keeps its events in memory (io = \"%s\") and writes no file that "
-				 "could be rotated; take a snapshot instead",
-				 v->info.name, v->io);
+	return writing_call_rotate(v->bus, m, v->info.name, error);
+}
+
+static int method_configure(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	SessionView *v = userdata;
+
+	return writing_call_configure(v->bus, m, v->info.name, error);
 }
 
 static int method_set_events(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -203,6 +201,8 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_METHOD_WITH_ARGS("Clear", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_clear, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("SetEvents", SD_BUS_ARGS("as", events), SD_BUS_NO_RESULT, method_set_events,
 				OPEN),
+	SD_BUS_METHOD_WITH_ARGS("Configure", SD_BUS_ARGS("a{sv}", settings), SD_BUS_NO_RESULT, method_configure,
+				OPEN),
 	SD_BUS_PROPERTY("Name", "s", NULL, INFO(name), CONSTANT),
 	SD_BUS_PROPERTY("State", "s", NULL, INFO(state), EMITS),
 	SD_BUS_PROPERTY("Policy", "s", NULL, offsetof(SessionView, policy), EMITS),
@@ -210,14 +210,20 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("Memory", "t", NULL, INFO(memory), EMITS),
 	SD_BUS_PROPERTY("Events", "as", get_events, 0, EMITS),
 	SD_BUS_PROPERTY("Output", "s", NULL, INFO(output), EMITS),
+	SD_BUS_PROPERTY("Snapshots", "s", NULL, INFO(snapshots), EMITS),
 	SD_BUS_PROPERTY("LastSnapshot", "s", NULL, INFO(last_snapshot), EMITS),
+	SD_BUS_PROPERTY("LastTrace", "s", NULL, INFO(last_trace), EMITS),
+	SD_BUS_PROPERTY("Trouble", "s", NULL, INFO(trouble), EMITS),
 	SD_BUS_PROPERTY("Producers", "u", NULL, INFO(n_producers), EMITS),
 	SD_BUS_PROPERTY("Owners", "u", NULL, INFO(n_owners), EMITS),
-	/* These move with every event, and are read live. */
+	/* These move with every event, or are found out by the thread that writes, and are read live. */
+	SD_BUS_PROPERTY("Strategy", "s", NULL, offsetof(SessionView, strategy), 0),
 	SD_BUS_PROPERTY("Recorded", "t", NULL, INFO(recorded), 0),
 	SD_BUS_PROPERTY("Overwritten", "t", NULL, INFO(overwritten), 0),
 	SD_BUS_PROPERTY("Discarded", "t", NULL, INFO(discarded), 0),
 	SD_BUS_PROPERTY("Written", "t", NULL, INFO(written), 0),
+	SD_BUS_PROPERTY("Unwritten", "t", NULL, INFO(unwritten), 0),
+	SD_BUS_PROPERTY("Unreadable", "t", NULL, INFO(unreadable), 0),
 	SD_BUS_PROPERTY("Lost", "a{st}", get_lost, 0, 0),
 	SD_BUS_PROPERTY("Fill", "d", NULL, INFO(fill), 0),
 	SD_BUS_PROPERTY("Suppressed", "t", NULL, INFO(suppressed), 0),

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* A snapshot takes as long as the disk takes. Its caller's message is kept, and answered from the manager's
- * callback; meanwhile everybody else is served. One call may be about several sessions (SnapshotAll). */
+/* A snapshot takes as long as the disk takes, and its caller is answered from the manager's callback. One call may be
+ * about several sessions (SnapshotAll). */
 #include "dbus/snapshot-call.h"
 
 #include <stdio.h>
 
-#include "dbus/announce.h"
 #include "dbus/errors.h"
-#include "dbus/text.h"
+#include "dbus/pending-call.h"
 
 #define REASON_MAX 1024
+
+typedef struct SnapshotCall SnapshotCall;
 
 typedef struct {
 	SnapshotCall *call;
@@ -19,10 +20,8 @@ typedef struct {
 } Part;
 
 struct SnapshotCall {
-	Bus *bus; /* NULL: the service ended */
-	SnapshotCall *next;
-	sd_bus_message *message; /* owned reference */
-	bool all;		 /* reply a(ss) */
+	PendingCall *pending; /* NULL: answered */
+	bool all;	      /* reply a(ss) */
 	Part *parts;
 	size_t n_parts, n_open;
 	Failure failure; /* the first, of those that have something to save if there are any */
@@ -32,20 +31,13 @@ static SnapshotCall *snapshot_call_free(SnapshotCall *c)
 {
 	if (!c)
 		return NULL;
-	if (c->bus)
-		for (SnapshotCall **p = &c->bus->snapshot_calls; *p; p = &(*p)->next)
-			if (*p == c) {
-				*p = c->next;
-				c->bus->n_snapshot_calls--;
-				break;
-			}
 	for (size_t i = 0; i < c->n_parts; i++) {
 		free(c->parts[i].session);
 		free(c->parts[i].path);
 		free(c->parts[i].why);
 	}
 	free(c->parts);
-	sd_bus_message_unref(c->message);
+	(void)pending_call_free(c->pending);
 	free(c);
 	return NULL;
 }
@@ -54,35 +46,31 @@ DEFINE_CLEANUP(SnapshotCall *, snapshot_call_free)
 static int snapshot_call_new(SnapshotCall **ret, Bus *b, sd_bus_message *m, size_t n, bool all,
 			     sd_bus_error *error)
 {
-	SnapshotCall *c = NULL;
+	_cleanup_(snapshot_call_freep) SnapshotCall *c = calloc(1, sizeof(*c));
+	int r;
 
-	if (b->n_snapshot_calls >= SNAPSHOT_CALLS_MAX)
-		return sd_bus_error_setf(error, SD_BUS_ERROR_LIMITS_EXCEEDED,
-					 "%d callers wait for snapshots already; wait for one of them",
-					 SNAPSHOT_CALLS_MAX);
-	c = calloc(1, sizeof(*c));
 	if (!c)
 		return -ENOMEM;
 	c->parts = calloc(n ? n : 1, sizeof(*c->parts));
-	if (!c->parts) {
-		free(c);
+	if (!c->parts)
 		return -ENOMEM;
-	}
-	c->message = sd_bus_message_ref(m);
 	c->all = all;
-	c->bus = b;
-	c->next = b->snapshot_calls;
-	b->snapshot_calls = c;
-	b->n_snapshot_calls++;
-	*ret = c;
+	r = pending_call_new(&c->pending, b, m, NULL, error);
+	if (r < 0)
+		return r;
+	*ret = steal_ptr(c);
 	return 0;
 }
 
 static int reply_all(SnapshotCall *c)
 {
 	__attribute__((cleanup(sd_bus_message_unrefp))) sd_bus_message *reply = NULL;
-	int r = sd_bus_message_new_method_return(c->message, &reply);
+	sd_bus_message *m = pending_call_message(c->pending);
+	int r;
 
+	if (!m)
+		return 1; /* nobody waits any more */
+	r = sd_bus_message_new_method_return(m, &reply);
 	if (r >= 0)
 		r = sd_bus_message_open_container(reply, 'a', "(ss)");
 	for (size_t i = 0; r >= 0 && i < c->n_parts; i++) {
@@ -96,31 +84,22 @@ static int reply_all(SnapshotCall *c)
 	}
 	if (r >= 0)
 		r = sd_bus_message_close_container(reply);
-	return r < 0 ? r : sd_bus_send(NULL, reply, NULL);
+	return r < 0 ? r : pending_call_send(steal_ptr(c->pending), reply);
 }
 
 /* All parts are done: answers, and frees the call. */
 static int snapshot_call_finish(SnapshotCall *call)
 {
 	_cleanup_(snapshot_call_freep) SnapshotCall *c = call;
-	__attribute__((cleanup(sd_bus_error_free))) sd_bus_error error = SD_BUS_ERROR_NULL;
 	size_t n_taken = 0;
-	int r;
 
-	if (!c->bus)
-		return 1; /* the caller was told when the service ended */
-	announce_flush(c->bus);
 	for (size_t i = 0; i < c->n_parts; i++)
 		n_taken += c->parts[i].path != NULL;
-	if (n_taken == 0 && c->n_parts > 0) {
-		r = error_from_failure(&error, &c->failure, -EIO);
-		r = sd_bus_reply_method_errno(c->message, r, &error);
-	} else if (c->all) {
-		r = reply_all(c);
-	} else {
-		r = sd_bus_reply_method_return(c->message, "s", c->parts[0].path);
-	}
-	return r < 0 ? r : 1;
+	if (n_taken == 0 && c->n_parts > 0)
+		return pending_call_fail(steal_ptr(c->pending), &c->failure, -EIO);
+	if (c->all)
+		return reply_all(c);
+	return pending_call_reply(steal_ptr(c->pending), "s", c->parts[0].path);
 }
 
 static void part_failed(Part *p, const Failure *f)
@@ -291,17 +270,4 @@ int snapshot_call_all(Bus *b, sd_bus_message *m, const char *reason, sd_bus_erro
 	if (--c->n_open == 0)
 		return snapshot_call_finish(c);
 	return 1;
-}
-
-void snapshot_calls_abandon(Bus *b)
-{
-	for (SnapshotCall *c = b->snapshot_calls, *next; c; c = next) {
-		next = c->next;
-		(void)sd_bus_reply_method_errorf(c->message, SD_BUS_ERROR_NO_REPLY,
-						 "tracerd ends; the snapshot may still be completed, see the journal");
-		c->bus = NULL;
-		c->next = NULL;
-	}
-	b->snapshot_calls = NULL;
-	b->n_snapshot_calls = 0;
 }

@@ -4,15 +4,9 @@
 
 #include "dbus/bus-internal.h"
 
-/* Callers that may wait at a time. */
-#define SNAPSHOT_CALLS_MAX 64
-
 /* The body of SnapshotSession and Session.Snapshot: reads `sa{sv}`'s options (the reason is read already), takes
  * the snapshot and replies, now or later. As a method handler returns. */
 int snapshot_call(Bus *b, sd_bus_message *m, const char *session, const char *reason, sd_bus_error *error);
 
 /* The body of SnapshotAll. */
 int snapshot_call_all(Bus *b, sd_bus_message *m, const char *reason, sd_bus_error *error);
-
-/* The service ends: everyone who waits gets an error. */
-void snapshot_calls_abandon(Bus *b);

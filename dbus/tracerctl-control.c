@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Changing something: create, start, stop, clear, remove, set-events, snapshot, reload. */
+/* Changing something: create, set, start, stop, clear, remove, set-events, reload. */
 #include "dbus/tracerctl.h"
-
-#include "dbus/errors.h"
-#include "dbus/json.h"
 
 /* One method call without a result. */
 static int change(const Options *o, sd_bus *bus, sd_bus_message *call)
@@ -37,11 +34,6 @@ int verb_start(const Options *o, int argc, char **argv)
 	return change_each(o, "StartSession", argc, argv);
 }
 
-int verb_stop(const Options *o, int argc, char **argv)
-{
-	return change_each(o, "StopSession", argc, argv);
-}
-
 int verb_remove(const Options *o, int argc, char **argv)
 {
 	return change_each(o, "RemoveSession", argc, argv);
@@ -72,6 +64,88 @@ static int session_call(const Options *o, sd_bus *bus, const char *name, const c
 	if (r >= 0)
 		r = client_new_call(bus, path, TRACER_SESSION_INTERFACE, member, ret);
 	return r < 0 ? client_failed(o, &error, r) : STATUS_OK;
+}
+
+/* ---- stop ---- */
+
+typedef struct {
+	bool begun;  /* it does not run any more */
+	bool ended;  /* the call was answered */
+	int status;
+	const Options *o;
+} Stop;
+
+static int on_stop_answered(sd_bus_message *m, void *userdata, sd_bus_error *unused)
+{
+	Stop *s = userdata;
+
+	s->ended = true;
+	if (sd_bus_message_is_method_error(m, NULL))
+		s->status = client_failed(s->o, sd_bus_message_get_error(m), -sd_bus_message_get_errno(m));
+	return 1;
+}
+
+static int on_stop_changed(sd_bus_message *m, void *userdata, sd_bus_error *unused)
+{
+	const char *name, *state;
+	Stop *s = userdata;
+	int r = sd_bus_message_skip(m, "s");
+
+	if (r >= 0)
+		r = sd_bus_message_enter_container(m, 'a', "{sv}");
+	while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+		r = sd_bus_message_read_basic(m, 's', &name);
+		if (r >= 0 && strcmp(name, "State") == 0) {
+			r = sd_bus_message_read(m, "v", "s", &state);
+			s->begun |= r >= 0 && strcmp(state, "running") != 0;
+		} else if (r >= 0) {
+			r = sd_bus_message_skip(m, "v");
+		}
+		if (r >= 0)
+			r = sd_bus_message_exit_container(m);
+	}
+	return 0;
+}
+
+/* The daemon answers when all is written; that the session runs no more it announces at once. */
+static int stop_without_wait(const Options *o, sd_bus *bus, const char *name)
+{
+	__attribute__((cleanup(sd_bus_slot_unrefp))) sd_bus_slot *changed = NULL, *answered = NULL;
+	_cleanup_(message_unrefp) sd_bus_message *call = NULL;
+	Stop s = { .o = o };
+	int r = session_call(o, bus, name, "Stop", &call);
+
+	if (r != STATUS_OK)
+		return r;
+	agent_start(o);
+	r = sd_bus_match_signal(bus, &changed, TRACER_NAME, sd_bus_message_get_path(call),
+				"org.freedesktop.DBus.Properties", "PropertiesChanged", on_stop_changed, &s);
+	if (r >= 0)
+		r = sd_bus_call_async(bus, &answered, call, on_stop_answered, &s, UINT64_MAX);
+	while (r >= 0 && !s.begun && !s.ended) {
+		r = sd_bus_process(bus, NULL);
+		if (r == 0)
+			r = sd_bus_wait(bus, UINT64_MAX);
+		if (r == -EINTR)
+			r = 0;
+	}
+	return r < 0 ? client_failed(o, NULL, r) : s.status;
+}
+
+int verb_stop(const Options *o, int argc, char **argv)
+{
+	_cleanup_(bus_closep) sd_bus *bus = NULL;
+	int status;
+
+	if (!o->no_wait)
+		return change_each(o, "StopSession", argc, argv);
+	status = client_connect(o, &bus);
+	for (int i = 0; bus && i < argc; i++) {
+		int r = stop_without_wait(o, bus, argv[i]);
+
+		status = r != STATUS_OK ? r : status;
+	}
+	return status;
 }
 
 int verb_clear(const Options *o, int argc, char **argv)
@@ -119,15 +193,12 @@ static int setting_append(sd_bus_message *call, const char *argument)
 	return sd_bus_message_append(call, "{sv}", key, "s", equals + 1);
 }
 
-int verb_create(const Options *o, int argc, char **argv)
+/* A call of the manager's about NAME with KEY=VALUE. */
+static int settings_call(const Options *o, const char *member, int argc, char **argv, sd_bus *bus)
 {
 	_cleanup_(message_unrefp) sd_bus_message *call = NULL;
-	_cleanup_(bus_closep) sd_bus *bus = NULL;
-	int r = client_connect(o, &bus);
+	int r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, member, &call);
 
-	if (r != STATUS_OK)
-		return r;
-	r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, "CreateSession", &call);
 	if (r >= 0)
 		r = sd_bus_message_append(call, "s", argv[0]);
 	if (r >= 0)
@@ -139,153 +210,23 @@ int verb_create(const Options *o, int argc, char **argv)
 	}
 	if (r >= 0)
 		r = sd_bus_message_close_container(call);
-	if (r < 0)
-		return client_failed(o, NULL, r);
-	r = change(o, bus, call);
+	return r < 0 ? client_failed(o, NULL, r) : change(o, bus, call);
+}
+
+int verb_create(const Options *o, int argc, char **argv)
+{
+	_cleanup_(bus_closep) sd_bus *bus = NULL;
+	int r = client_connect(o, &bus);
+
+	if (r == STATUS_OK)
+		r = settings_call(o, "CreateSession", argc, argv, bus);
 	return r == STATUS_OK && o->start ? verb_start(o, 1, argv) : r;
 }
 
-/* ---- snapshot ---- */
-
-typedef struct {
-	const Options *o;
-	Json json;
-} Output;
-
-static void snapshot_print(Output *out, const char *session, const char *path)
-{
-	if (!out->o->json) {
-		(void)printf("%s\n", path);
-		return;
-	}
-	json_open(&out->json, '{');
-	json_key(&out->json, "session");
-	json_string(&out->json, session);
-	json_key(&out->json, "path");
-	json_string(&out->json, path);
-	json_close(&out->json, '}');
-}
-
-static int options_append(const Options *o, sd_bus_message *call)
-{
-	int r = sd_bus_message_open_container(call, 'a', "{sv}");
-
-	if (r >= 0 && o->no_wait)
-		r = sd_bus_message_append(call, "{sv}", "wait", "b", 0);
-	if (r >= 0 && o->duration)
-		r = sd_bus_message_append(call, "{sv}", "duration", "s", o->duration);
-	if (r >= 0 && o->max_size)
-		r = sd_bus_message_append(call, "{sv}", "max_size", "s", o->max_size);
-	return r < 0 ? r : sd_bus_message_close_container(call);
-}
-
-static const char *reason_of(const Options *o)
-{
-	return o->reason ? o->reason : "tracerctl snapshot";
-}
-
-/* ret_nothing (may be NULL): there is nothing to save, and that was not said. */
-static int snapshot_one(Output *out, sd_bus *bus, const char *name, bool *ret_nothing)
-{
-	_cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
-	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
-	const char *path;
-	int r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, "SnapshotSession", &call);
-
-	if (r >= 0)
-		r = sd_bus_message_append(call, "ss", name, reason_of(out->o));
-	if (r >= 0)
-		r = options_append(out->o, call);
-	if (r >= 0)
-		r = client_call(out->o, bus, call, true, &error, &reply);
-	if (r >= 0)
-		r = sd_bus_message_read(reply, "s", &path);
-	if (ret_nothing) {
-		*ret_nothing = r < 0 && sd_bus_error_has_name(&error, ERROR_NOTHING);
-		if (*ret_nothing)
-			return STATUS_OK;
-	}
-	if (r < 0)
-		return client_failed(out->o, &error, r);
-	snapshot_print(out, name, path);
-	return STATUS_OK;
-}
-
-/* All that run, at one time: the daemon does that in one call, if there are no options to it. */
-static int snapshot_all(Output *out, sd_bus *bus)
-{
-	_cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
-	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
-	const char *session, *path;
-	int status = STATUS_OK;
-	int r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, "SnapshotAll", &call);
-
-	if (r >= 0)
-		r = sd_bus_message_append(call, "s", reason_of(out->o));
-	if (r >= 0)
-		r = client_call(out->o, bus, call, true, &error, &reply);
-	if (r >= 0)
-		r = sd_bus_message_enter_container(reply, 'a', "(ss)");
-	while (r >= 0 && (r = sd_bus_message_read(reply, "(ss)", &session, &path)) > 0) {
-		if (*path == '/')
-			snapshot_print(out, session, path);
-		else
-			status = failed(STATUS_FAILED, "%s",
-					strncmp(path, "error: ", 7) == 0 ? path + 7 : path);
-	}
-	return r < 0 ? client_failed(out->o, &error, r) : status;
-}
-
-static int snapshot_running(Output *out, sd_bus *bus)
-{
-	_cleanup_(session_rows_clear) SessionRows rows = { NULL, 0 };
-	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
-	int r = session_rows_read(bus, &rows, &error), status = STATUS_OK;
-	size_t n = 0, n_empty = 0;
-
-	if (r < 0)
-		return client_failed(out->o, &error, r);
-	for (size_t i = 0; i < rows.n; i++) {
-		if (!rows.v[i].name || !rows.v[i].state || strcmp(rows.v[i].state, "running") != 0)
-			continue;
-		bool nothing;
-
-		r = snapshot_one(out, bus, rows.v[i].name, &nothing);
-		status = r != STATUS_OK ? r : status;
-		n++;
-		n_empty += nothing;
-	}
-	/* like SnapshotAll: idle sessions are no failure beside others */
-	if (n && n == n_empty)
-		return failed(STATUS_FAILED, "No session that runs has recorded anything, so there is nothing to "
-					     "save; see tracerctl producers");
-	return status;
-}
-
-int verb_snapshot(const Options *o, int argc, char **argv)
+int verb_set(const Options *o, int argc, char **argv)
 {
 	_cleanup_(bus_closep) sd_bus *bus = NULL;
-	Output out = { .o = o, .json = { .out = stdout, .pretty = o->json_pretty } };
-	int status;
+	int r = client_connect(o, &bus);
 
-	if (o->all == (argc > 0))
-		return failed(STATUS_USAGE, o->all ? "Either --all or names, not both" :
-						     "Which session? Give its NAME, or --all (tracerctl list)");
-	status = client_connect(o, &bus);
-	if (status != STATUS_OK)
-		return status;
-	if (o->json)
-		json_open(&out.json, '[');
-	if (o->all && (o->no_wait || o->duration || o->max_size))
-		status = snapshot_running(&out, bus);
-	else if (o->all)
-		status = snapshot_all(&out, bus);
-	for (int i = 0; i < argc; i++) {
-		int r = snapshot_one(&out, bus, argv[i], NULL);
-
-		status = r != STATUS_OK ? r : status;
-	}
-	if (o->json)
-		json_close(&out.json, ']');
-	return status;
+	return r == STATUS_OK ? settings_call(o, "ConfigureSession", argc, argv, bus) : r;
 }

@@ -25,166 +25,6 @@ const char *size_human(u64 bytes, char ret[16])
 	return ret;
 }
 
-static void session_row_clear(SessionRow *row)
-{
-	free(row->name);
-	free(row->state);
-	free(row->policy);
-	free(row->last_snapshot);
-	*row = (SessionRow){ 0 };
-}
-
-void session_rows_clear(SessionRows *rows)
-{
-	for (size_t i = 0; i < rows->n; i++)
-		session_row_clear(&rows->v[i]);
-	free(rows->v);
-	*rows = (SessionRows){ NULL, 0 };
-}
-
-/* The variant of a property into the row, if the row has a place for it. */
-static int property_read(sd_bus_message *m, const char *name, SessionRow *row)
-{
-	const struct {
-		const char *name, *type;
-		void *to;
-	} places[] = {
-		{ "Name", "s", &row->name },
-		{ "State", "s", &row->state },
-		{ "Policy", "s", &row->policy },
-		{ "LastSnapshot", "s", &row->last_snapshot },
-		{ "Memory", "t", &row->memory },
-		{ "Recorded", "t", &row->recorded },
-		{ "Overwritten", "t", &row->overwritten },
-		{ "Discarded", "t", &row->discarded },
-		{ "Written", "t", &row->written },
-		{ "Producers", "u", &row->producers },
-		{ "Owners", "u", &row->owners },
-		{ "Fill", "d", &row->fill },
-	};
-	const char *text;
-	int r;
-
-	for (size_t i = 0; i < ELEMENTSOF(places); i++) {
-		if (strcmp(places[i].name, name) != 0)
-			continue;
-		if (places[i].type[0] != 's')
-			return sd_bus_message_read(m, "v", places[i].type, places[i].to);
-		r = sd_bus_message_read(m, "v", "s", &text);
-		if (r < 0)
-			return r;
-		free(*(char **)places[i].to);
-		*(char **)places[i].to = strdup(text);
-		return *(char **)places[i].to ? 0 : -ENOMEM;
-	}
-	return sd_bus_message_skip(m, "v");
-}
-
-static int properties_read(sd_bus_message *m, SessionRow *row)
-{
-	const char *name;
-	int r = sd_bus_message_enter_container(m, 'a', "{sv}");
-
-	if (r < 0)
-		return r;
-	while ((r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
-		r = sd_bus_message_read_basic(m, 's', &name);
-		if (r >= 0)
-			r = property_read(m, name, row);
-		if (r >= 0)
-			r = sd_bus_message_exit_container(m);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : sd_bus_message_exit_container(m);
-}
-
-static int managed_objects(sd_bus *bus, sd_bus_error *error, sd_bus_message **ret)
-{
-	int r = sd_bus_call_method(bus, TRACER_NAME, TRACER_PATH, "org.freedesktop.DBus.ObjectManager",
-				   "GetManagedObjects", error, ret, NULL);
-
-	return r < 0 ? r : 0;
-}
-
-/* Calls `each` with m before the a{sv} of every session's interface. */
-typedef int (*Each)(sd_bus_message *m, void *userdata);
-
-static int interfaces_walk(sd_bus_message *m, Each each, void *userdata)
-{
-	const char *interface;
-	int r = sd_bus_message_enter_container(m, 'a', "{sa{sv}}");
-
-	if (r < 0)
-		return r;
-	while ((r = sd_bus_message_enter_container(m, 'e', "sa{sv}")) > 0) {
-		r = sd_bus_message_read_basic(m, 's', &interface);
-		if (r >= 0 && strcmp(interface, TRACER_SESSION_INTERFACE) == 0)
-			r = each(m, userdata);
-		else if (r >= 0)
-			r = sd_bus_message_skip(m, "a{sv}");
-		if (r >= 0)
-			r = sd_bus_message_exit_container(m);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : sd_bus_message_exit_container(m);
-}
-
-static int sessions_walk(sd_bus_message *m, Each each, void *userdata)
-{
-	int r = sd_bus_message_enter_container(m, 'a', "{oa{sa{sv}}}");
-
-	if (r < 0)
-		return r;
-	while ((r = sd_bus_message_enter_container(m, 'e', "oa{sa{sv}}")) > 0) {
-		r = sd_bus_message_skip(m, "o");
-		if (r >= 0)
-			r = interfaces_walk(m, each, userdata);
-		if (r >= 0)
-			r = sd_bus_message_exit_container(m);
-		if (r < 0)
-			return r;
-	}
-	return r < 0 ? r : sd_bus_message_exit_container(m);
-}
-
-static int row_add(sd_bus_message *m, void *userdata)
-{
-	SessionRows *rows = userdata;
-	SessionRow *v = realloc(rows->v, (rows->n + 1) * sizeof(*v));
-
-	if (!v)
-		return -ENOMEM;
-	rows->v = v;
-	v[rows->n] = (SessionRow){ 0 };
-	return properties_read(m, &v[rows->n++]);
-}
-
-static int row_compare(const void *a, const void *b)
-{
-	const SessionRow *x = a, *y = b;
-
-	return strcmp(x->name ? x->name : "", y->name ? y->name : "");
-}
-
-int session_rows_read(sd_bus *bus, SessionRows *ret, sd_bus_error *error)
-{
-	_cleanup_(message_unrefp) sd_bus_message *reply = NULL;
-	_cleanup_(session_rows_clear) SessionRows rows = { NULL, 0 };
-	int r = managed_objects(bus, error, &reply);
-
-	if (r >= 0)
-		r = sessions_walk(reply, row_add, &rows);
-	if (r < 0)
-		return r;
-	if (rows.n > 0)
-		qsort(rows.v, rows.n, sizeof(*rows.v), row_compare);
-	*ret = rows;
-	rows = (SessionRows){ NULL, 0 };
-	return 0;
-}
-
 static int json_add(sd_bus_message *m, void *userdata)
 {
 	Json *j = userdata;
@@ -216,8 +56,8 @@ int verb_list(const Options *o, int argc, char **argv)
 	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
 	_cleanup_(session_rows_clear) SessionRows rows = { NULL, 0 };
 	_cleanup_(bus_closep) sd_bus *bus = NULL;
-	_cleanup_(table_clear) Table t =
-		TABLE("NAME", "STATE", "POLICY", ">MEMORY", ">PROGRAMS", ">RECORDED", ">LOST", "LAST SNAPSHOT");
+	_cleanup_(table_clear) Table t = TABLE("NAME", "STATE", "POLICY", "IO", ">MEMORY", ">PROGRAMS", ">RECORDED",
+					       ">LOST", ">WRITTEN", "LAST");
 	char size[16];
 	int r = client_connect(o, &bus);
 
@@ -230,17 +70,21 @@ int verb_list(const Options *o, int argc, char **argv)
 		const SessionRow *s = &rows.v[i];
 
 		if (table_add(&t, s->name) < 0 || table_add(&t, s->state) < 0 || table_add(&t, s->policy) < 0 ||
-		    table_add(&t, size_human(s->memory, size)) < 0 || table_addf(&t, "%u", s->producers) < 0 ||
-		    table_addf(&t, "%" PRIu64, s->recorded) < 0 ||
-		    table_addf(&t, "%" PRIu64, s->discarded) < 0 || table_add(&t, s->last_snapshot) < 0)
+		    table_add(&t, session_row_io(s)) < 0 || table_add(&t, size_human(s->memory, size)) < 0 ||
+		    table_addf(&t, "%u", s->producers) < 0 || table_addf(&t, "%" PRIu64, s->recorded) < 0 ||
+		    table_addf(&t, "%" PRIu64, session_row_lost(s)) < 0 ||
+		    table_addf(&t, "%" PRIu64, s->written) < 0 ||
+		    table_add(&t, session_row_writes(s) ? s->last_trace : s->last_snapshot) < 0)
 			r = -ENOMEM;
 	}
 	if (r < 0)
 		return client_failed(o, &error, r);
 	table_print(&t, stdout, !o->no_legend, "\n");
-	if (!o->no_legend)
-		(void)printf("\n%zu session%s.%s\n", rows.n, rows.n == 1 ? "" : "s",
-			     rows.n == 0 ? " Make one: tracerctl create --start NAME" : "");
+	if (o->no_legend)
+		return STATUS_OK;
+	session_rows_trouble(&rows, stdout, "\n");
+	(void)printf("\n%zu session%s.%s\n", rows.n, rows.n == 1 ? "" : "s",
+		     rows.n == 0 ? " Make one: tracerctl create --start NAME" : "");
 	return STATUS_OK;
 }
 

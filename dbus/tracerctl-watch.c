@@ -58,7 +58,7 @@ static const char *rate_human(double r, char ret[16])
 
 static int rows_table(Table *t, const SessionRows *rows, const SessionRows *before, u64 elapsed_ns)
 {
-	char recorded[16], lost[16], memory[16];
+	char recorded[16], lost[16], written[16], memory[16];
 
 	for (size_t i = 0; i < rows->n; i++) {
 		const SessionRow *s = &rows->v[i], *b = row_find(before, s->name);
@@ -66,15 +66,19 @@ static int rows_table(Table *t, const SessionRows *rows, const SessionRows *befo
 
 		if (b) {
 			(void)rate_human(rate(s->recorded, b->recorded, elapsed_ns), recorded);
-			(void)rate_human(rate(s->discarded, b->discarded, elapsed_ns), lost);
+			(void)rate_human(rate(session_row_lost(s), session_row_lost(b), elapsed_ns), lost);
+			(void)rate_human(rate(s->written, b->written, elapsed_ns), written);
 		} else {
-			recorded[0] = lost[0] = 0;
+			recorded[0] = lost[0] = written[0] = 0;
 		}
-		r |= table_add(t, s->name) | table_add(t, s->state);
-		r |= table_add(t, recorded) | table_add(t, lost);
+		/* snapshots are written now and then, which is no rate */
+		if (!session_row_writes(s))
+			written[0] = 0;
+		r |= table_add(t, s->name) | table_add(t, s->state) | table_add(t, session_row_io(s));
+		r |= table_add(t, recorded) | table_add(t, lost) | table_add(t, written);
 		r |= table_addf(t, "%.0f%%", s->fill * 100);
 		r |= table_add(t, size_human(s->memory, memory)) | table_addf(t, "%u", s->producers);
-		r |= table_addf(t, "%" PRIu64, s->recorded) | table_addf(t, "%" PRIu64, s->discarded);
+		r |= table_addf(t, "%" PRIu64, s->recorded) | table_addf(t, "%" PRIu64, session_row_lost(s));
 		if (r)
 			return -ENOMEM;
 	}
@@ -97,17 +101,25 @@ static void rows_json(const Options *o, const SessionRows *rows, const SessionRo
 		json_key(&j, "recorded");
 		json_unsigned(&j, s->recorded);
 		json_key(&j, "lost");
-		json_unsigned(&j, s->discarded);
+		json_unsigned(&j, session_row_lost(s));
+		json_key(&j, "written");
+		json_unsigned(&j, s->written);
 		if (b) {
 			json_key(&j, "recorded_per_second");
 			json_unsigned(&j, (u64)rate(s->recorded, b->recorded, elapsed_ns));
 			json_key(&j, "lost_per_second");
-			json_unsigned(&j, (u64)rate(s->discarded, b->discarded, elapsed_ns));
+			json_unsigned(&j, (u64)rate(session_row_lost(s), session_row_lost(b), elapsed_ns));
+			json_key(&j, "written_per_second");
+			json_unsigned(&j, (u64)rate(s->written, b->written, elapsed_ns));
 		}
 		json_key(&j, "fill_percent");
 		json_unsigned(&j, s->fill > 0 ? (u64)(s->fill * 100) : 0);
 		json_key(&j, "memory");
 		json_unsigned(&j, s->memory);
+		json_key(&j, "strategy");
+		json_string(&j, s->strategy ? s->strategy : "");
+		json_key(&j, "trouble");
+		json_string(&j, s->trouble ? s->trouble : "");
 		json_close(&j, '}');
 	}
 	json_close(&j, ']');
@@ -130,6 +142,8 @@ static int draw(const Options *o, Table *t, const SessionRows *rows, const Sessi
 	if (terminal)
 		(void)fputs(first ? HOME CLEAR_BELOW : HOME, stdout);
 	table_print(t, stdout, !o->no_legend && (terminal || first), terminal ? CLEAR_LINE : "\n");
+	if (!o->no_legend)
+		session_rows_trouble(rows, stdout, terminal ? CLEAR_LINE : "\n");
 	if (terminal)
 		(void)fputs(CLEAR_BELOW, stdout);
 	return 0;
@@ -137,8 +151,8 @@ static int draw(const Options *o, Table *t, const SessionRows *rows, const Sessi
 
 int verb_watch(const Options *o, int argc, char **argv)
 {
-	_cleanup_(table_clear) Table t = TABLE("NAME", "STATE", ">EVENTS/s", ">LOST/s", ">FILL", ">MEMORY",
-					       ">PROGRAMS", ">RECORDED", ">LOST");
+	_cleanup_(table_clear) Table t = TABLE("NAME", "STATE", "IO", ">EVENTS/s", ">LOST/s", ">WRITTEN/s",
+					       ">FILL", ">MEMORY", ">PROGRAMS", ">RECORDED", ">LOST");
 	_cleanup_(session_rows_clear) SessionRows before = { NULL, 0 };
 	_cleanup_(bus_closep) sd_bus *bus = NULL;
 	u64 taken = 0, next = now_ns();

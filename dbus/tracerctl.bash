@@ -22,7 +22,7 @@ _tracerctl_sessions() {
 _tracerctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb='' last='' w words
 	local values=''
-	local verbs='list show create start stop snapshot clear remove set-events producers events reload watch view extract'
+	local verbs='list show create set start stop snapshot rotate clear remove set-events producers events reload watch view extract'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
 		sub_buffers= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
@@ -42,7 +42,7 @@ _tracerctl() {
 			break
 		fi
 	done
-	if [[ $verb == create && $last == *=* ]]; then
+	if [[ ( $verb == create || $verb == set ) && $last == *=* ]]; then
 		case ${last%%=*} in
 		autostart | snapshot.on_crash) values='true false' ;;
 		buffers) values='per-user per-unit per-process' ;;
@@ -55,6 +55,7 @@ _tracerctl() {
 	elif [[ $cur == -* ]]; then
 		case $verb in
 		snapshot) options+=' --all --reason= --duration= --max-size= --no-wait' ;;
+		stop) options+=' --no-wait' ;;
 		watch) options+=' --count= --interval=' ;;
 		create) options+=' --start' ;;
 		extract) options+=' --from= --to=' ;;
@@ -63,9 +64,17 @@ _tracerctl() {
 	else
 		case $verb in
 		'') mapfile -t COMPREPLY < <(compgen -W "$verbs" -- "$cur") ;;
-		show | start | stop | snapshot | clear | remove | set-events)
+		show | start | stop | snapshot | rotate | clear | remove | set-events)
 			local IFS=$'\n'
 			mapfile -t COMPREPLY < <(compgen -W "$(_tracerctl_sessions)" -- "$cur")
+			;;
+		set)
+			if [[ ${words[-1]} == set ]]; then
+				local IFS=$'\n'
+				mapfile -t COMPREPLY < <(compgen -W "$(_tracerctl_sessions)" -- "$cur")
+			else
+				mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$cur")
+			fi
 			;;
 		create) mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$cur") ;;
 		extract) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;

@@ -15,17 +15,19 @@ static const struct {
 	{ "list", verb_list, 0, 0, "", "All sessions: state, memory, what they recorded and lost" },
 	{ "show", verb_show, 1, INT_MAX, "NAME...", "Everything about a session" },
 	{ "create", verb_create, 1, INT_MAX, "NAME [KEY=VALUE...]", "Make a session (keys: tracer.conf(5))" },
+	{ "set", verb_set, 2, INT_MAX, "NAME KEY=VALUE...", "Change settings of a session, also while it runs" },
 	{ "start", verb_start, 1, INT_MAX, "NAME...", "Begin to record" },
-	{ "stop", verb_stop, 1, INT_MAX, "NAME...", "End recording" },
+	{ "stop", verb_stop, 1, INT_MAX, "NAME...", "End recording; returns when all is written" },
 	{ "snapshot", verb_snapshot, 0, INT_MAX, "NAME...", "Save what the rings hold; prints the directory" },
+	{ "rotate", verb_rotate, 1, INT_MAX, "NAME...", "End the present trace, begin another; prints the directory" },
 	{ "clear", verb_clear, 1, INT_MAX, "NAME...", "Empty the rings" },
-	{ "remove", verb_remove, 1, INT_MAX, "NAME...", "Remove a session; its snapshots stay" },
+	{ "remove", verb_remove, 1, INT_MAX, "NAME...", "Remove a session; its snapshots and traces stay" },
 	{ "set-events", verb_set_events, 2, INT_MAX, "NAME PATTERN...", "Record other events from now on" },
 	{ "producers", verb_producers, 0, 0, "", "Programs that are attached" },
 	{ "events", verb_events, 0, 0, "", "Kinds of events that these programs announced" },
 	{ "reload", verb_reload, 0, 0, "", "Read the configuration again" },
 	{ "watch", verb_watch, 0, 0, "", "Rates, fill and losses, every second" },
-	{ "view", verb_view, 1, INT_MAX, "PATH|NAME [ARG...]", "Show a snapshot, a session's last one, with babeltrace2" },
+	{ "view", verb_view, 1, INT_MAX, "PATH|NAME [ARG...]", "Show a trace, or a session's last one, with babeltrace2" },
 	{ "extract", verb_extract, 2, 2, "PATH OUTPUT", "Make a trace of a range of time of another" },
 };
 
@@ -49,7 +51,7 @@ static void help(void)
 		     "      --reason=TEXT       snapshot: why, for its metadata\n"
 		     "      --duration=TIME     snapshot: only the newest so much, as in 10s\n"
 		     "      --max-size=SIZE     snapshot: only the newest so many bytes, as in 16M\n"
-		     "      --no-wait           snapshot: do not wait until it is complete\n"
+		     "      --no-wait           snapshot, stop: do not wait until it is complete\n"
 		     "      --from=TIME         extract: events from then on, as in 16:01:02.5, +5s, -10s\n"
 		     "      --to=TIME           extract: ... up to then\n"
 		     "  -n, --count=N           watch: so many times, then end\n"
@@ -91,10 +93,10 @@ static const struct {
 	const char *verbs; /* between blanks */
 } option_verbs[] = {
 	{ ARG_START, " create " },	    { ARG_ALL, " snapshot " },	    { ARG_REASON, " snapshot " },
-	{ ARG_DURATION, " snapshot " },	    { ARG_MAX_SIZE, " snapshot " }, { ARG_NO_WAIT, " snapshot " },
+	{ ARG_DURATION, " snapshot " },	    { ARG_MAX_SIZE, " snapshot " }, { ARG_NO_WAIT, " snapshot stop " },
 	{ 'n', " watch " },		    { ARG_INTERVAL, " watch " },
 	{ ARG_FROM, " extract " },	    { ARG_TO, " extract " },
-	{ ARG_JSON, " list show producers events snapshot watch " },
+	{ ARG_JSON, " list show producers events snapshot rotate watch " },
 };
 
 static const char *option_name(int option)

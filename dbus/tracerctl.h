@@ -46,7 +46,9 @@ int verb_stop(const Options *o, int argc, char **argv);
 int verb_clear(const Options *o, int argc, char **argv);
 int verb_remove(const Options *o, int argc, char **argv);
 int verb_set_events(const Options *o, int argc, char **argv);
+int verb_set(const Options *o, int argc, char **argv);
 int verb_snapshot(const Options *o, int argc, char **argv);
+int verb_rotate(const Options *o, int argc, char **argv);
 int verb_reload(const Options *o, int argc, char **argv);
 int verb_watch(const Options *o, int argc, char **argv);
 int verb_view(const Options *o, int argc, char **argv);
@@ -88,12 +90,12 @@ static inline void error_freep(sd_bus_error *e)
 	sd_bus_error_free(e);
 }
 
-/* ---- tracerctl-session.c ---- */
+/* ---- tracerctl-rows.c ---- */
 
 /* A session as the tables show it. */
 typedef struct {
-	char *name, *state, *policy, *last_snapshot;
-	u64 memory, recorded, overwritten, discarded, written;
+	char *name, *state, *policy, *io, *strategy, *trouble, *last_snapshot, *last_trace;
+	u64 memory, recorded, overwritten, discarded, written, unwritten, unreadable;
 	u32 producers, owners;
 	double fill;
 } SessionRow;
@@ -106,6 +108,20 @@ typedef struct {
 /* All sessions, sorted by name, in one call. 0 or negative with *error set. */
 int session_rows_read(sd_bus *bus, SessionRows *ret, sd_bus_error *error);
 void session_rows_clear(SessionRows *rows);
+
+/* Whether it writes continuously; how ("" if not); the events that are neither in a ring nor in a file. */
+bool session_row_writes(const SessionRow *row);
+const char *session_row_io(const SessionRow *row);
+u64 session_row_lost(const SessionRow *row);
+/* A line about each session that cannot write. */
+void session_rows_trouble(const SessionRows *rows, FILE *out, const char *eol);
+
+/* The same for who wants the messages: `each` is called with m before the a{sv} of every session's interface. */
+typedef int (*SessionEach)(sd_bus_message *m, void *userdata);
+int managed_objects(sd_bus *bus, sd_bus_error *error, sd_bus_message **ret);
+int sessions_walk(sd_bus_message *m, SessionEach each, void *userdata);
+
+/* ---- tracerctl-session.c ---- */
 
 /* "16.0M" */
 const char *size_human(u64 bytes, char ret[16]);

@@ -14,9 +14,11 @@ _tracerctl_verbs() {
 		'list:all sessions'
 		'show:everything about a session'
 		'create:make a session'
+		'set:change settings of a session'
 		'start:begin to record'
 		'stop:end recording'
 		'snapshot:save what the rings hold'
+		'rotate:end the present trace, begin another'
 		'clear:empty the rings'
 		'remove:remove a session'
 		'set-events:record other events from now on'
@@ -24,7 +26,7 @@ _tracerctl_verbs() {
 		'events:kinds of events'
 		'reload:read the configuration again'
 		'watch:rates, fill and losses'
-		'view:show a snapshot with babeltrace2'
+		'view:show a trace with babeltrace2'
 		'extract:make a trace of a range of time of another'
 	)
 	_describe -t verbs verb verbs
@@ -32,8 +34,9 @@ _tracerctl_verbs() {
 
 _tracerctl_arguments() {
 	case $words[1] in
-	show|start|stop|snapshot|clear|remove|set-events) _tracerctl_sessions ;;
+	show|start|stop|snapshot|rotate|clear|remove|set-events) _tracerctl_sessions ;;
 	view) _alternative 'sessions:session:_tracerctl_sessions' 'directories:directory:_directories' ;;
+	set) (( CURRENT == 2 )) && _tracerctl_sessions || _message 'KEY=VALUE' ;;
 	extract) _directories ;;
 	create) _message 'KEY=VALUE' ;;
 	esac
@@ -50,7 +53,7 @@ _arguments \
 	'--reason=[snapshot\: why]:text' \
 	'--duration=[snapshot\: only the newest]:time' \
 	'--max-size=[snapshot\: only the newest]:size' \
-	'--no-wait[snapshot\: do not wait]' \
+	'--no-wait[snapshot, stop\: do not wait]' \
 	{-n,--count=}'[watch\: so many times]:number' \
 	'--interval=[watch\: seconds]:seconds' \
 	'--from=[extract\: events from then on]:time' \

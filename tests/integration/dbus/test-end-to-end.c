@@ -4,7 +4,9 @@
 
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
@@ -312,6 +314,220 @@ static void broken_reload(Town *t, const void *unused)
 	ran_clear(&r);
 }
 
+/* ---- sessions that write ---- */
+
+typedef struct {
+	bool completed;
+	unsigned n;
+	u64 records;
+	char *path;
+} Traces;
+
+static int on_trace(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const char *session, *path;
+	Traces *h = userdata;
+	u64 n;
+
+	g_assert_cmpint(sd_bus_message_read(m, "sst", &session, &path, &n), >=, 0);
+	g_assert_cmpstr(session, ==, "audit");
+	g_free(h->path);
+	h->path = g_strdup(path);
+	h->records += n;
+	h->n++;
+	h->completed = true;
+	return 0;
+}
+
+/* Events in the trace at this path, as somebody else reads them; `only` (may be NULL): of this kind. */
+static unsigned trace_events(Town *t, const char *path, const char *only)
+{
+	const char *argv[] = { "babeltrace2", path, NULL };
+	Ran r = private_bus_run(t->b, NULL, argv);
+	unsigned n = 0;
+
+	if (r.status != 0)
+		g_error("babeltrace2 %s: %d, %s", path, r.status, r.err);
+	if (!only) {
+		n = lines_of(r.out);
+	} else {
+		for (const char *p = r.out; (p = strstr(p, only)); p++)
+			n++;
+	}
+	ran_clear(&r);
+	return n;
+}
+
+static void write_begin(Town *t, Traces *h, const char *create)
+{
+	private_bus_start(t->b);
+	daemon_start(t);
+	private_bus_await_name(t->b, BUS_NAME, true);
+	g_assert_cmpint(sd_bus_match_signal(t->b->caller, NULL, BUS_NAME, BUS_PATH, BUS_MANAGER_INTERFACE,
+					    "TraceCompleted", on_trace, h),
+			>=, 0);
+	does(t, create);
+	program_start(t);
+}
+
+/* Every record is in exactly one of the traces: what was rotated, what came behind a change while it ran, what was left at
+ * the stop, which answers only when all of it can be read. */
+static void writes_and_rotates(Town *t, const void *unused)
+{
+	Traces h = { 0 };
+	char *first, *second;
+	Ran r;
+
+	if (!reader_there()) {
+		g_test_skip("no babeltrace2 to read it with");
+		return;
+	}
+	write_begin(t, &h, "create audit --start policy=discard io=write memory=8M flush_interval=1h events=shop:*");
+	tell(t, "record 20000", "recorded 20000");
+	first = fine(t, "rotate audit");
+	g_assert_cmpuint(trace_events(t, first, NULL), ==, 20000);
+	private_bus_await(t->b, &h.completed);
+	g_assert_cmpstr(h.path, ==, first);
+	g_assert_cmpuint(h.records, ==, 20000);
+	holds(t, "show audit", first);
+	holds(t, "show audit", "Strategy: write");
+	holds(t, "show audit", "Trouble: -");
+
+	/* another way to write, and other events, while it runs: what was recorded before is not lost */
+	tell(t, "record 300", "recorded 20300");
+	h.completed = false;
+	does(t, "set audit io=direct events=shop:order,other:*");
+	tell(t, "record 700", "recorded 21000");
+	tell(t, "extra 5", "recorded 21005"); /* not wanted any more */
+	second = fine(t, "rotate audit");
+	holds(t, "show audit", "IO: direct");
+	g_assert_cmpuint(trace_events(t, second, "shop:extra"), ==, 0);
+
+	tell(t, "record 9000", "recorded 30005");
+	h.completed = false;
+	does(t, "stop audit");
+	private_bus_await(t->b, &h.completed);
+	g_assert_cmpuint(trace_events(t, h.path, NULL), ==, 9000);
+	g_assert_cmpuint(h.records, ==, 30000);
+	holds(t, "list --json=short", "\"written\":30000,");
+	holds(t, "list --json=short", "\"state\":\"stopped\",");
+	g_assert_cmpuint(h.n, >=, 3);
+	r = ctl(t, "view audit");
+	g_assert_cmpuint(lines_of(r.out), ==, 9000);
+	ran_clear(&r);
+	r = ctl(t, "rotate audit");
+	g_assert_cmpint(r.status, ==, 1);
+	g_assert_nonnull(strstr(r.err, "not running"));
+	ran_clear(&r);
+	/* nothing to end in a session that keeps memory only */
+	does(t, "create flight --start memory=4M");
+	r = ctl(t, "rotate flight");
+	g_assert_cmpint(r.status, ==, 1);
+	g_assert_nonnull(strstr(r.err, "snapshot"));
+	ran_clear(&r);
+	g_free(first);
+	g_free(second);
+	g_free(h.path);
+}
+
+typedef struct {
+	bool there, gone;
+	char *text;
+} Trouble;
+
+static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const char *name, *text;
+	Trouble *w = userdata;
+
+	g_assert_cmpint(sd_bus_message_skip(m, "s"), >=, 0);
+	g_assert_cmpint(sd_bus_message_enter_container(m, 'a', "{sv}"), >=, 0);
+	while (sd_bus_message_enter_container(m, 'e', "sv") > 0) {
+		g_assert_cmpint(sd_bus_message_read(m, "s", &name), >=, 0);
+		if (strcmp(name, "Trouble") == 0) {
+			g_assert_cmpint(sd_bus_message_read(m, "v", "s", &text), >=, 0);
+			if (*text) {
+				w->there = true;
+				g_free(w->text);
+				w->text = g_strdup(text);
+			} else {
+				w->gone = w->there;
+			}
+		} else {
+			g_assert_cmpint(sd_bus_message_skip(m, "v"), >=, 0);
+		}
+		g_assert_cmpint(sd_bus_message_exit_container(m), >=, 0);
+	}
+	return 0;
+}
+
+static u64 number_of(Town *t, const char *property)
+{
+	Answer a = { 0 };
+	u64 n;
+
+	private_bus_ask(t->b, NULL, &a, BUS_SESSION_PREFIX "/audit", "org.freedesktop.DBus.Properties", "Get", "ss",
+			BUS_SESSION_INTERFACE, property);
+	g_assert_null(a.error);
+	g_assert_cmpint(sd_bus_message_read(a.reply, "v", "t", &n), >, 0);
+	answer_clear(&a);
+	return n;
+}
+
+/* A disk that is full is seen on the session, the program does not notice, and it is over when there is room again. */
+static void full_disk(Town *t, const void *unused)
+{
+	char *output = g_build_filename(t->b->directory, "small", NULL), *ballast, *create, *path;
+	Trouble w = { 0 };
+	Traces h = { 0 };
+	u64 lost;
+	int fd;
+
+	if (!reader_there() || unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		g_test_skip("needs root, to have a small disk, and babeltrace2");
+		g_free(output);
+		return;
+	}
+	g_assert_cmpint(g_mkdir(output, 0755), ==, 0);
+	g_assert_cmpint(mount("small", output, "tmpfs", 0, "size=16m"), ==, 0);
+	ballast = g_build_filename(output, "ballast", NULL);
+	create = g_strdup_printf("create audit --start policy=discard io=write memory=4M flush_interval=10ms "
+				 "output_keep_free=0 output=%s/traces",
+				 output);
+	write_begin(t, &h, create);
+	g_assert_cmpint(sd_bus_match_signal(t->b->caller, NULL, BUS_NAME, BUS_SESSION_PREFIX "/audit",
+					    "org.freedesktop.DBus.Properties", "PropertiesChanged", on_properties, &w),
+			>=, 0);
+	tell(t, "record 1000", "recorded 1000");
+	fd = open(ballast, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_cmpint(posix_fallocate(fd, 0, 8 << 20), ==, 0);
+	close(fd);
+	/* more than there is room for on the disk and in the rings together */
+	tell(t, "record 800000", "recorded 801000");
+	private_bus_await(t->b, &w.there);
+	g_assert_nonnull(strstr(w.text, g_strerror(ENOSPC)));
+	holds(t, "list", "audit cannot write: ");
+	g_assert_cmpint(unlink(ballast), ==, 0);
+	private_bus_await(t->b, &w.gone);
+	does(t, "stop audit");
+	lost = number_of(t, "Discarded") + number_of(t, "Unwritten") + number_of(t, "Unreadable");
+	g_test_message("%" G_GUINT64_FORMAT " written, %" G_GUINT64_FORMAT " lost and counted", number_of(t, "Written"),
+		       lost);
+	g_assert_cmpuint(number_of(t, "Written") + lost, ==, 801000);
+	path = g_build_filename(output, "traces", NULL);
+	g_assert_cmpuint(trace_events(t, path, NULL), ==, number_of(t, "Written"));
+	does(t, "remove audit");
+	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+	g_rmdir(output);
+	g_free(path);
+	g_free(output);
+	g_free(ballast);
+	g_free(create);
+	g_free(w.text);
+	g_free(h.path);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -319,5 +535,8 @@ int main(int argc, char **argv)
 	g_test_add("/end-to-end/snapshot-of-a-crash", Town, NULL, town_open, snapshot_of_a_crash, town_close);
 	g_test_add("/end-to-end/bus-comes-and-goes", Town, NULL, town_open, bus_comes_and_goes, town_close);
 	g_test_add("/end-to-end/broken-reload", Town, NULL, town_open, broken_reload, town_close);
+	g_test_add("/end-to-end/writes-and-rotates", Town, NULL, town_open, writes_and_rotates, town_close);
+	/* the last: it leaves this process with mounts of its own */
+	g_test_add("/end-to-end/full-disk", Town, NULL, town_open, full_disk, town_close);
 	return g_test_run();
 }

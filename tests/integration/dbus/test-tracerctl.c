@@ -203,8 +203,8 @@ static void looks(Desk *d, const void *unused)
 	fake_producer_add(d->b->manager, 4711, 0, "evil\033[2J", "x.service");
 	fake_event_add(d->b->manager, "shop", "order", 6);
 	fine(d, "--no-legend",
-	     "a b     stopped  overwrite     0B  0                     0  0  -\n"
-	     "flight  running  overwrite  16.0M  0  18446744073709551615  7  -\n");
+	     "a b     stopped  overwrite  -     0B  0                     0  0  0  -\n"
+	     "flight  running  overwrite  -  16.0M  0  18446744073709551615  7  0  -\n");
 	holds(d, "list", "NAME    STATE    POLICY");
 	holds(d, "list", "\n2 sessions.\n");
 	json(d, "list", "len(j) == 2 and j[1]['recorded'] == 18446744073709551615 and j[1]['lost']['held'] == 7 and "
@@ -223,6 +223,104 @@ static void looks(Desk *d, const void *unused)
 	json(d, "producers", "j == [{'pid': 4711, 'uid': 0, 'command': 'evil?[2J', 'unit': 'x.service'}]");
 	holds(d, "events", "shop:order  info\n");
 	json(d, "events", "j == [{'provider': 'shop', 'event': 'order', 'level': 'info'}]");
+}
+
+/* A session that writes: its verbs, and how it looks. */
+static void writes(Desk *d, const void *unused)
+{
+	Failure full = { .kind = FAILURE_NO_SPACE, .text = "the disk is full: make room, then start it again" };
+	SessionInfo *info, seen;
+	Session *s;
+	Ran r;
+
+	fine(d, "create audit --start policy=discard io=auto", "");
+	s = manager_find(d->b->manager, "audit");
+	info = fake_session_info(s);
+	fine(d, "rotate audit", "/var/lib/tracer/traces/audit/1-trace\n");
+	holds(d, "rotate audit --json=short",
+	      "[{\"session\":\"audit\",\"path\":\"/var/lib/tracer/traces/audit/2-trace\"}]\n");
+	fake_session_add(d->b->manager, "flight");
+	r = ctl(d, "rotate flight audit");
+	g_assert_cmpint(r.status, ==, 1);
+	g_assert_nonnull(strstr(r.err, "snapshot"));
+	g_assert_cmpstr(r.out, ==, "/var/lib/tracer/traces/audit/3-trace\n"); /* the others all the same */
+	ran_clear(&r);
+
+	fine(d, "set audit io=direct events=shop:*,libc:* file_size=1G", "");
+	session_info(s, &seen);
+	g_assert_cmpint(seen.config->io, ==, IO_DIRECT);
+	g_assert_cmpuint(seen.config->events.n, ==, 2);
+	g_assert_cmpint(seen.config->policy, ==, POLICY_DISCARD);
+	fails(d, "set audit memory=lots", 2, "memory");
+	fails(d, "set audit memory", 2, "KEY=VALUE");
+	fails(d, "set audit", 2, "tracerctl set NAME KEY=VALUE");
+	fails(d, "set nothing level=6", 1, "no session 'nothing'");
+
+	info->recorded = 100;
+	info->written = 80;
+	info->overwritten = 3;
+	info->unwritten = 4;
+	info->unreadable = 5;
+	info->discarded = 6;
+	holds(d, "--no-legend list",
+	      "audit   running  discard    direct  16.0M  0  100  18  80  /var/lib/tracer/traces/audit/3-trace\n");
+	(void)g_strlcpy(info->strategy, "mmap", sizeof(info->strategy));
+	holds(d, "list", "discard    mmap ");
+	fake_session_set_trouble(d->b->manager, s, "no space left: remove something");
+	holds(d, "list", "\naudit cannot write: no space left: remove something\n\n2 sessions.\n");
+	holds(d, "watch -n 1", "\naudit cannot write: no space left: remove something\n");
+	holds(d, "show audit", "\n     Trouble: no space left: remove something\n");
+	holds(d, "show audit", "\n    Strategy: mmap\n");
+	json(d, "watch -n 1", "j[0]['written'] == 80 and j[0]['lost'] == 18 and j[0]['strategy'] == 'mmap' and "
+			      "j[0]['trouble'].startswith('no space')");
+	json(d, "list", "j[0]['unwritten'] == 4 and j[0]['unreadable'] == 5 and j[0]['last_trace'].endswith('3-trace')");
+	fake_session_set_trouble(d->b->manager, s, "");
+
+	/* stop waits, or not */
+	fine(d, "stop audit", "");
+	g_assert_cmpuint(fake_n_writings(d->b->manager), ==, 0);
+	fine(d, "start audit", "");
+	fake_hold_writings(d->b->manager, true);
+	fine(d, "stop --no-wait audit", "");
+	g_assert_cmpuint(fake_n_writings(d->b->manager), ==, 1);
+	holds(d, "list", "audit   stopping");
+	fails(d, "stop --no-wait audit", 1, "audit");
+	/* it went away without its answer; the place is free, and the work is done */
+	fake_writing_finish(d->b->manager, &full);
+	holds(d, "list", "audit   stopped");
+	fine(d, "start flight", "");
+	fine(d, "stop --no-wait flight", "");
+}
+
+/* Who left does not keep others from waiting. */
+static void leaves(Desk *d, const void *unused)
+{
+	Answer a = { 0 };
+	sd_bus *other;
+
+	fine(d, "create audit --start io=write", "");
+	fake_hold_writings(d->b->manager, true);
+	other = private_bus_connect(d->b, geteuid(), 0);
+	for (unsigned i = 0; i < 64; i++) {
+		/* one by one: so many questions of one caller to the bus, who that is, are refused */
+		g_assert_cmpint(sd_bus_call_method_async(other, NULL, BUS_NAME, BUS_PATH, BUS_MANAGER_INTERFACE,
+							 "RotateSession", NULL, NULL, "s", "audit"),
+				>=, 0);
+		while (fake_n_writings(d->b->manager) <= i)
+			g_assert_cmpint(sd_event_run(d->b->event, UINT64_MAX), >=, 0);
+	}
+	fails(d, "rotate audit", 1, "64");
+	sd_bus_detach_event(other);
+	sd_bus_close_unref(other);
+	/* until the bus has said so */
+	do {
+		private_bus_ask(d->b, NULL, &a, NULL, NULL, "SnapshotAll", "s", "");
+	} while (a.error);
+	answer_clear(&a);
+	while (fake_n_writings(d->b->manager) > 0)
+		fake_writing_finish(d->b->manager, NULL);
+	fake_hold_writings(d->b->manager, false);
+	holds(d, "rotate audit", "-trace\n");
 }
 
 static void empty(Desk *d, const void *unused)
@@ -321,6 +419,8 @@ static void views(Desk *d, const void *unused)
 	Ran r;
 
 	fails(d, "view flight", 1, "no snapshot yet");
+	fine(d, "create audit io=write", "");
+	fails(d, "view audit", 1, "tracerctl rotate audit");
 	fails(d, "view nothing", 1, "no session 'nothing'");
 	fails(d, "view no/such/place", 1, "no directory no/such/place");
 	fake_session_set_last_snapshot(s, d->b->directory);
@@ -350,6 +450,42 @@ static void views(Desk *d, const void *unused)
 		ran_clear(&r);
 		g_free(command);
 		g_free(expected);
+	}
+	/* the newest finished trace of a session that writes: as told, and from its directory if none was told */
+	{
+		char *traces = g_build_filename(d->b->directory, "traces", NULL);
+		const char *names[] = { "20261130T000000.000001Z-trace", "20261130T000000.000002Z-trace",
+					"20261130T000000.000003Z-trace.active", "zzz" };
+		Session *audit = manager_find(d->b->manager, "audit");
+
+		for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+			char *path = g_build_filename(traces, names[i], NULL);
+
+			g_assert_cmpint(g_mkdir_with_parents(path, 0755), ==, 0);
+			g_free(path);
+		}
+		fake_session_set_output(audit, traces);
+		command = g_strdup_printf("PATH=%s:$PATH exec %s %s view audit", bin, TRACERCTL, d->address);
+		argv[2] = command;
+		for (int i = 0; i < 2; i++) {
+			char *expected = i ? g_strdup_printf("%s\n", d->b->directory) :
+					     g_strdup_printf("%s/%s\n", traces, names[1]);
+
+			r = private_bus_run(d->b, NULL, argv);
+			g_assert_cmpstr(r.out, ==, expected);
+			ran_clear(&r);
+			g_free(expected);
+			fake_session_set_last_trace(audit, d->b->directory);
+		}
+		g_free(command);
+		for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+			char *path = g_build_filename(traces, names[i], NULL);
+
+			g_rmdir(path);
+			g_free(path);
+		}
+		g_rmdir(traces);
+		g_free(traces);
 	}
 	unlink(reader);
 	rmdir(bin);
@@ -390,10 +526,11 @@ static void completion(Desk *d, const void *unused)
 		"PATH=%s:$PATH; . %s/tracerctl.bash; compopt() { :; };"
 		"try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); COMP_LINE=\"$*\"; COMP_POINT=${#COMP_LINE}; _tracerctl; echo \"${COMPREPLY[*]}\"; };"
 		"try tracerctl sn; try tracerctl '%s' start fl; try tracerctl snapshot --dur; try tracerctl create x mem;"
+		"try tracerctl rot; try tracerctl set flight file_si; try tracerctl stop --no-w; try tracerctl '%s' set fl;"
 		/* as bash itself breaks words */
 		"COMP_WORDS=(tracerctl create x policy = ov); COMP_CWORD=5; COMP_LINE='tracerctl create x policy=ov';"
 		"COMP_POINT=${#COMP_LINE}; _tracerctl; echo \"${COMPREPLY[*]}\"";
-	char *directory = g_path_get_dirname(TRACERCTL), *command = g_strdup_printf(script, directory, TRACER_DBUS, d->address);
+	char *directory = g_path_get_dirname(TRACERCTL), *command = g_strdup_printf(script, directory, TRACER_DBUS, d->address, d->address);
 	const char *argv[] = { "bash", "-c", command, NULL };
 	Ran r;
 
@@ -402,7 +539,7 @@ static void completion(Desk *d, const void *unused)
 	if (r.status == 126)
 		g_test_skip("no bash");
 	else
-		g_assert_cmpstr(r.out, ==, "snapshot\nflight\n--duration=\nmemory=\noverwrite\n");
+		g_assert_cmpstr(r.out, ==, "snapshot\nflight\n--duration=\nmemory=\nrotate\nfile_size=\n--no-wait\nflight\noverwrite\n");
 	ran_clear(&r);
 	g_free(command);
 	g_free(directory);
@@ -416,6 +553,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "/tracerctl/session-life", session_life }, { "/tracerctl/several", several },
 		{ "/tracerctl/looks", looks },		     { "/tracerctl/empty", empty },
+		{ "/tracerctl/writes", writes },     { "/tracerctl/leaves", leaves },
 		{ "/tracerctl/watch", watches },	     { "/tracerctl/usage", usage },
 		{ "/tracerctl/failures", failures },	     { "/tracerctl/no-address", no_address },
 		{ "/tracerctl/output-full", output_full },   { "/tracerctl/view", views },

@@ -12,7 +12,7 @@ struct Session {
 	Session *next;
 	SessionConfig *config;
 	SessionInfo info;
-	char *last_snapshot, *output;
+	char *last_snapshot, *last_trace, *trouble, *snapshots, *output;
 };
 
 typedef struct {
@@ -20,6 +20,14 @@ typedef struct {
 	SnapshotDone done;
 	void *userdata;
 } Running;
+
+/* A stop or a rotation that has not ended. */
+typedef struct {
+	char *session;
+	SessionDone stopped;
+	RotateDone rotated;
+	void *userdata;
+} Waiting;
 
 struct Manager {
 	Session *sessions;
@@ -34,6 +42,9 @@ struct Manager {
 	bool fails;
 	Running running[256];
 	unsigned n_running, n_snapshots, n_reloads;
+	Waiting waiting[256];
+	unsigned n_waiting, n_traces;
+	bool held;
 	SnapshotOptions options;
 	char reason[2048];
 	sd_event_source *finish;
@@ -95,6 +106,9 @@ static void session_free(Session *s)
 {
 	session_config_free(s->config);
 	free(s->last_snapshot);
+	free(s->last_trace);
+	free(s->trouble);
+	free(s->snapshots);
 	free(s->output);
 	free(s);
 }
@@ -121,6 +135,12 @@ Manager *manager_free(Manager *m)
 
 		(void)failure_set(&f, FAILURE_BUSY, "the end");
 		fake_snapshot_finish(m, &f);
+	}
+	while (m->n_waiting > 0) {
+		Failure f = FAILURE_NULL;
+
+		(void)failure_set(&f, FAILURE_BUSY, "the end");
+		fake_writing_finish(m, &f);
 	}
 	fake_producers_clear(m);
 	sd_event_source_disable_unref(m->finish);
@@ -176,7 +196,10 @@ int manager_create_session(Manager *m, SessionConfig *config, Session **ret, Fai
 	s = calloc(1, sizeof(*s));
 	s->config = config;
 	s->last_snapshot = strdup("");
-	if (asprintf(&s->output, "/var/lib/tracer/snapshots/%s", config->name) < 0)
+	s->last_trace = strdup("");
+	s->trouble = strdup("");
+	if (asprintf(&s->snapshots, "/var/lib/tracer/snapshots/%s", config->name) < 0 ||
+	    asprintf(&s->output, "/var/lib/tracer/traces/%s", config->name) < 0)
 		abort();
 	s->info.state = "stopped";
 	while (*p && strcmp((*p)->config->name, config->name) < 0)
@@ -215,6 +238,28 @@ void fake_session_set_last_snapshot(Session *s, const char *path)
 {
 	free(s->last_snapshot);
 	s->last_snapshot = strdup(path);
+}
+
+static void text_set(char **to, const char *text)
+{
+	free(*to);
+	*to = strdup(text);
+}
+
+void fake_session_set_last_trace(Session *s, const char *path)
+{
+	text_set(&s->last_trace, path);
+}
+
+void fake_session_set_output(Session *s, const char *path)
+{
+	text_set(&s->output, path);
+}
+
+void fake_session_set_trouble(Manager *m, Session *s, const char *text)
+{
+	text_set(&s->trouble, text);
+	fake_session_changed(m, s);
 }
 
 int manager_remove_session(Manager *m, const char *name, Failure *f)
@@ -262,13 +307,71 @@ int manager_start_session(Manager *m, const char *name, Failure *f)
 	return session_turn(m, name, true, f);
 }
 
+/* ---- sessions that write ---- */
+
+static void wait_for_it(Manager *m, const char *name, SessionDone stopped, RotateDone rotated, void *userdata)
+{
+	m->waiting[m->n_waiting++] = (Waiting){ strdup(name), stopped, rotated, userdata };
+	if (m->finish)
+		(void)sd_event_source_set_enabled(m->finish, SD_EVENT_ONESHOT);
+}
+
+void fake_hold_writings(Manager *m, bool held)
+{
+	m->held = held;
+}
+
+unsigned fake_n_writings(Manager *m)
+{
+	return m->n_waiting;
+}
+
+void fake_writing_finish(Manager *m, const Failure *failure)
+{
+	Waiting w = m->waiting[0];
+	Session *s = manager_find(m, w.session);
+	char *path = NULL;
+
+	m->n_waiting--;
+	memmove(m->waiting, m->waiting + 1, m->n_waiting * sizeof(*m->waiting));
+	if (!failure && s) {
+		if (asprintf(&path, "%s/%u-trace", s->output, ++m->n_traces) < 0)
+			abort();
+		fake_session_set_last_trace(s, path);
+		fake_session_changed(m, s);
+		if (m->observer && m->observer->trace_completed)
+			m->observer->trace_completed(m->userdata, w.session, path, 1000);
+	}
+	if (s && w.stopped)
+		s->info.state = "stopped";
+	/* the order of the real one: whoever waits hears of it first */
+	if (w.stopped)
+		w.stopped(w.userdata, failure);
+	if (w.rotated)
+		w.rotated(w.userdata, path, failure);
+	if (s && w.stopped)
+		fake_session_changed(m, s);
+	free(w.session);
+	free(path);
+}
+
 int manager_stop_session(Manager *m, const char *name, SessionDone done, void *userdata, Failure *f)
 {
+	Session *s;
 	int r = session_turn(m, name, false, f);
 
-	if (r == 0 && done)
-		done(userdata, NULL);
-	return r;
+	if (r < 0)
+		return r;
+	s = manager_find(m, name);
+	if (s->config->io == IO_NONE) {
+		if (done)
+			done(userdata, NULL);
+		return 0;
+	}
+	s->info.state = "stopping";
+	fake_session_changed(m, s);
+	wait_for_it(m, name, done, NULL, userdata);
+	return 0;
 }
 
 int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *userdata, Failure *f)
@@ -280,9 +383,25 @@ int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *
 		return r;
 	if (!s)
 		return no_such(f, name);
-	if (s->info.config->io == IO_NONE)
-		return failure_set(f, FAILURE_NOT_CONTINUOUS, "session '%s' keeps its events in memory", name);
-	done(userdata, "/fake/trace", NULL);
+	if (s->config->io == IO_NONE)
+		return failure_set(f, FAILURE_NOT_CONTINUOUS, "session '%s' keeps its events in memory: take a snapshot",
+				   name);
+	wait_for_it(m, name, NULL, done, userdata);
+	return 0;
+}
+
+int manager_configure_session(Manager *m, SessionConfig *config, Failure *f)
+{
+	Session *s = manager_find(m, config->name);
+	int r = fail(m, f);
+
+	if (r < 0)
+		return r;
+	if (!s)
+		return no_such(f, config->name);
+	session_config_free(s->config);
+	s->config = config;
+	fake_session_changed(m, s);
 	return 0;
 }
 
@@ -340,6 +459,8 @@ static int on_finish(sd_event_source *source, void *userdata)
 
 	while (m->n_running > 0)
 		fake_snapshot_finish(m, NULL);
+	while (m->n_waiting > 0 && !m->held)
+		fake_writing_finish(m, NULL);
 	return 0;
 }
 
@@ -369,7 +490,7 @@ int manager_snapshot(Manager *m, const char *name, const char *trigger, const ch
 	m->options = *options;
 	(void)snprintf(m->reason, sizeof(m->reason), "%s", reason);
 	*n = (Running){ .session = strdup(name), .reason = strdup(reason), .done = done, .userdata = userdata };
-	if (asprintf(&n->path, "%s/%u-%s", s->output, ++m->n_snapshots, trigger) < 0)
+	if (asprintf(&n->path, "%s/%u-%s", s->snapshots, ++m->n_snapshots, trigger) < 0)
 		abort();
 	if (ret_path)
 		*ret_path = strdup(n->path);
@@ -489,6 +610,9 @@ void session_info(Session *s, SessionInfo *ret)
 	*ret = s->info;
 	ret->name = s->config->name;
 	ret->config = s->config;
-	ret->output = s->output;
+	ret->output = s->config->io == IO_NONE ? s->snapshots : s->output;
+	ret->snapshots = s->snapshots;
 	ret->last_snapshot = s->last_snapshot;
+	ret->last_trace = s->last_trace;
+	ret->trouble = s->trouble;
 }

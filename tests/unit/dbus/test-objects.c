@@ -45,6 +45,11 @@ static int on_signal(sd_bus_message *m, void *userdata, sd_bus_error *error)
 	} else if (strcmp(member, "SnapshotCompleted") == 0) {
 		g_assert_cmpint(sd_bus_message_read(m, "sss", &a, &b, &c), >=, 0);
 		g_string_append_printf(s, " %s %s %s", a, b, c);
+	} else if (strcmp(member, "TraceCompleted") == 0) {
+		u64 n;
+
+		g_assert_cmpint(sd_bus_message_read(m, "sst", &a, &b, &n), >=, 0);
+		g_string_append_printf(s, " %s %s %" G_GUINT64_FORMAT, a, b, n);
 	} else if (sd_bus_message_has_signature(m, "so")) {
 		g_assert_cmpint(sd_bus_message_read(m, "so", &a, &b), >=, 0);
 		g_string_append_printf(s, " %s %s", a, b);
@@ -376,6 +381,7 @@ static void snapshot_waits(Fixture *f, const void *unused)
 	sd_bus_message_unref(reply);
 }
 
+/* "error: text", or "none: text" */
 static int on_error(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
 	const sd_bus_error *e = sd_bus_message_get_error(m);
@@ -531,6 +537,8 @@ static void properties(Fixture *f, const void *unused)
 		{ "Name", "flight" },	{ "State", "stopped" },
 		{ "Policy", "overwrite" }, { "IO", "none" },
 		{ "Output", "/var/lib/tracer/snapshots/flight" }, { "LastSnapshot", "/there" },
+		{ "Snapshots", "/var/lib/tracer/snapshots/flight" }, { "LastTrace", "/trace" },
+		{ "Trouble", "no space" }, { "Strategy", "direct" },
 	};
 	Session *s = fake_session_add(f->p->manager, "flight");
 	SessionInfo *info = fake_session_info(s);
@@ -539,6 +547,11 @@ static void properties(Fixture *f, const void *unused)
 	u64 n;
 
 	fake_session_set_last_snapshot(s, "/there");
+	fake_session_set_last_trace(s, "/trace");
+	fake_session_set_trouble(f->p->manager, s, "no space");
+	(void)snprintf(info->strategy, sizeof(info->strategy), "direct");
+	info->unwritten = 12;
+	info->unreadable = 13;
 	info->memory = 1;
 	info->n_producers = 2;
 	info->n_owners = 3;
@@ -567,6 +580,8 @@ static void properties(Fixture *f, const void *unused)
 	g_assert_cmpuint(read_number(f->p, "Suppressed", "t"), ==, 8);
 	g_assert_cmpuint(read_number(f->p, "Clamped", "t"), ==, 9);
 	g_assert_cmpuint(read_number(f->p, "Corrupt", "t"), ==, 10);
+	g_assert_cmpuint(read_number(f->p, "Unwritten", "t"), ==, 12);
+	g_assert_cmpuint(read_number(f->p, "Unreadable", "t"), ==, 13);
 	g_assert_cmpfloat(read_double(f->p, "Fill"), ==, 0.25);
 	/* live */
 	info->recorded = 12;
@@ -704,7 +719,193 @@ static void log_control(Fixture *f, const void *unused)
 	sd_bus_message_unref(m);
 }
 
-/* Who waits for snapshots is counted. */
+/* ---- sessions that write ---- */
+
+static void begin_to_write(Fixture *f, Ear *ear)
+{
+	sd_bus_message_unref(peer_call(f->p, MANAGER, "CreateSession", "sa{sv}", "audit", 2, "policy", "s", "discard",
+				       "io", "s", "write"));
+	call(f->p, MANAGER, "StartSession", "audit");
+	peer_settle(f->p);
+	ear_open(f->p, ear);
+}
+
+static int on_reply(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const sd_bus_error *e = sd_bus_message_get_error(m);
+	const char *path = "";
+
+	g_assert_null(*(char **)userdata); /* one answer each */
+	if (!e && sd_bus_message_has_signature(m, "s"))
+		g_assert_cmpint(sd_bus_message_read(m, "s", &path), >, 0);
+	*(char **)userdata = e ? g_strdup_printf("%s: %s", e->name, e->message) : g_strdup_printf("done %s", path);
+	return 1;
+}
+
+static void later(Fixture *f, const char *path, const char *interface, const char *member, const char *argument,
+		  char **text)
+{
+	g_clear_pointer(text, g_free);
+	g_assert_cmpint(sd_bus_call_method_async(f->p->client, NULL, NULL, path, interface, member, on_reply, text,
+						 argument ? "s" : NULL, argument),
+			>=, 0);
+	peer_settle(f->p);
+}
+
+static void stop_waits(Fixture *f, const void *unused)
+{
+	Failure full = { .kind = FAILURE_NO_SPACE, .text = "The disk is full: 7 events stay in memory" };
+	char *text = NULL, *second = NULL;
+	Ear ear;
+
+	begin_to_write(f, &ear);
+	later(f, MANAGER, "StopSession", "audit", &text);
+	/* it has stopped, and is not done; everybody else is served, and may not start it */
+	assert_heard(&ear, "PropertiesChanged audit State Memory");
+	g_assert_null(text);
+	g_assert_cmpuint(fake_n_writings(f->p->manager), ==, 1);
+	sd_bus_message_unref(peer_call(f->p, MANAGER, "ListSessions", NULL));
+	g_ptr_array_set_size(ear.signals, 0);
+	fake_writing_finish(f->p->manager, NULL);
+	peer_settle(f->p);
+	g_assert_cmpstr(text, ==, "done ");
+	assert_heard(&ear, "TraceCompleted audit /var/lib/tracer/traces/audit/1-trace 1000");
+	assert_heard(&ear, "PropertiesChanged audit LastTrace");
+	assert_heard(&ear, "PropertiesChanged audit State");
+	g_assert_cmpuint(ear.signals->len, ==, 3);
+
+	/* what is not written is said, whichever object was asked */
+	call(f->p, MANAGER, "StartSession", "audit");
+	later(f, SESSION("audit"), "Stop", NULL, &text);
+	g_assert_null(text);
+	fake_writing_finish(f->p->manager, &full);
+	peer_settle(f->p);
+	g_assert_cmpstr(text, ==, ERROR_NO_SPACE ": The disk is full: 7 events stay in memory");
+	peer_call_fails(f->p, MANAGER, "StopSession", ERROR_NOT_RUNNING, "audit", "s", "audit");
+
+	/* two who wait are answered one by one */
+	call(f->p, MANAGER, "StartSession", "audit");
+	later(f, MANAGER, "RotateSession", "audit", &second);
+	later(f, MANAGER, "StopSession", "audit", &text);
+	fake_writing_finish(f->p->manager, NULL);
+	peer_settle(f->p);
+	g_assert_cmpstr(second, ==, "done /var/lib/tracer/traces/audit/2-trace");
+	g_assert_null(text);
+	fake_writing_finish(f->p->manager, NULL);
+	peer_settle(f->p);
+	g_assert_cmpstr(text, ==, "done ");
+	ear_close(&ear);
+	g_free(text);
+	g_free(second);
+}
+
+static void rotate(Fixture *f, const void *unused)
+{
+	Failure nothing = { .kind = FAILURE_NOTHING, .text = "nothing to rotate" };
+	char *text = NULL;
+	Ear ear;
+
+	begin_to_write(f, &ear);
+	later(f, SESSION("audit"), "Rotate", NULL, &text);
+	g_assert_null(text);
+	fake_writing_finish(f->p->manager, NULL);
+	peer_settle(f->p);
+	g_assert_cmpstr(text, ==, "done /var/lib/tracer/traces/audit/1-trace");
+	/* before the answer */
+	assert_heard(&ear, "TraceCompleted audit /var/lib/tracer/traces/audit/1-trace 1000");
+	assert_heard(&ear, "PropertiesChanged audit LastTrace");
+	later(f, MANAGER, "RotateSession", "audit", &text);
+	fake_writing_finish(f->p->manager, &nothing);
+	peer_settle(f->p);
+	g_assert_cmpstr(text, ==, ERROR_NOTHING ": nothing to rotate");
+	peer_call_fails(f->p, MANAGER, "RotateSession", ERROR_NO_SUCH_SESSION, "none", "s", "none");
+	fake_session_add(f->p->manager, "flight");
+	peer_call_fails(f->p, MANAGER, "RotateSession", ERROR_NOT_CONTINUOUS, "snapshot", "s", "flight");
+	g_assert_cmpuint(fake_n_writings(f->p->manager), ==, 0);
+	ear_close(&ear);
+	g_free(text);
+}
+
+/* The session goes, then the service, while somebody waits. */
+static void wait_of_the_dead(Fixture *f, const void *unused)
+{
+	char *stopped = NULL, *rotated = NULL;
+	Ear ear;
+
+	begin_to_write(f, &ear);
+	ear_close(&ear);
+	later(f, MANAGER, "RotateSession", "audit", &rotated);
+	later(f, MANAGER, "StopSession", "audit", &stopped);
+	call(f->p, MANAGER, "RemoveSession", "audit");
+	g_assert_null(rotated);
+	fake_writing_finish(f->p->manager, &(Failure){ .kind = FAILURE_NOT_RUNNING, .text = "gone" });
+	peer_settle(f->p);
+	g_assert_cmpstr(rotated, ==, ERROR_NOT_RUNNING ": gone");
+	f->p->service = bus_free(f->p->service);
+	peer_settle(f->p);
+	g_assert_true(g_str_has_prefix(stopped, SD_BUS_ERROR_NO_REPLY));
+	/* nobody is told twice */
+	fake_writing_finish(f->p->manager, NULL);
+	peer_settle(f->p);
+	g_free(stopped);
+	g_free(rotated);
+}
+
+static void configure(Fixture *f, const void *unused)
+{
+	SessionInfo info;
+	Session *s;
+	Ear ear;
+
+	begin_to_write(f, &ear);
+	s = manager_find(f->p->manager, "audit");
+	sd_bus_message_unref(peer_call(f->p, SESSION("audit"), "Configure", "a{sv}", 3, "io", "s", "direct", "events",
+				       "as", 1, "shop:*", "file_size", "s", "64M"));
+	assert_heard(&ear, "PropertiesChanged audit IO Events -Settings");
+	session_info(s, &info);
+	g_assert_cmpint(info.config->io, ==, IO_DIRECT);
+	g_assert_cmpuint(info.config->file_size, ==, 64 << 20);
+	g_assert_cmpint(info.config->policy, ==, POLICY_DISCARD); /* the others stay */
+	sd_bus_message_unref(peer_call(f->p, MANAGER, "ConfigureSession", "sa{sv}", "audit", 1, "level", "s", "6"));
+	session_info(s, &info);
+	g_assert_cmpint(info.config->level, ==, 6);
+	g_assert_cmpint(info.config->io, ==, IO_DIRECT);
+	/* nothing is changed by halves */
+	peer_call_fails(f->p, SESSION("audit"), "Configure", SD_BUS_ERROR_INVALID_ARGS, "memory", "a{sv}", 2, "level",
+			"i", 3, "memroy", "s", "1M");
+	peer_call_fails(f->p, SESSION("audit"), "Configure", SD_BUS_ERROR_INVALID_ARGS, "file_size", "a{sv}", 1, "io",
+			"s", "none");
+	fake_fail_next(f->p->manager, FAILURE_NO_MEMORY, "out of memory", -ENOMEM);
+	peer_call_fails(f->p, SESSION("audit"), "Configure", ERROR_NO_MEMORY, "out", "a{sv}", 1, "level", "i", 3);
+	session_info(s, &info);
+	g_assert_cmpint(info.config->level, ==, 6);
+	peer_call_fails(f->p, MANAGER, "ConfigureSession", ERROR_NO_SUCH_SESSION, "none", "sa{sv}", "none", 0);
+	/* no settings are no change */
+	g_ptr_array_set_size(ear.signals, 0);
+	sd_bus_message_unref(peer_call(f->p, SESSION("audit"), "Configure", "a{sv}", 0));
+	peer_settle(f->p);
+	g_assert_cmpuint(ear.signals->len, ==, 0);
+	ear_close(&ear);
+}
+
+static void trouble(Fixture *f, const void *unused)
+{
+	Session *s;
+	Ear ear;
+
+	begin_to_write(f, &ear);
+	s = manager_find(f->p->manager, "audit");
+	fake_session_set_trouble(f->p->manager, s, "the disk is full");
+	peer_settle(f->p);
+	fake_session_set_trouble(f->p->manager, s, "the disk is full");
+	fake_session_set_trouble(f->p->manager, s, "");
+	peer_settle(f->p);
+	g_assert_cmpuint(ear.signals->len, ==, 2);
+	assert_heard(&ear, "PropertiesChanged audit Trouble");
+	ear_close(&ear);
+}
+
+/* Who waits, for whatever it is, is counted. */
 static void snapshot_limit(Fixture *f, const void *unused)
 {
 	fake_session_add(f->p->manager, "flight");
@@ -744,6 +945,11 @@ int main(int argc, char **argv)
 	TEST("/dbus/session/set-events", set_events);
 	TEST("/dbus/session/clear-and-rotate", clear_and_rotate);
 	TEST("/dbus/session/paths", paths);
+	TEST("/dbus/writing/stop-waits", stop_waits);
+	TEST("/dbus/writing/rotate", rotate);
+	TEST("/dbus/writing/of-the-dead", wait_of_the_dead);
+	TEST("/dbus/writing/configure", configure);
+	TEST("/dbus/writing/trouble", trouble);
 	TEST("/dbus/announce/burst", burst);
 	TEST("/dbus/announce/crash", crash);
 	TEST("/dbus/object-manager", object_manager);
