@@ -38,11 +38,7 @@ typedef struct {
 typedef struct {
 	bool on_crash;
 	Strings on_unit_failure; /* globs of unit names */
-	u32 max_count;
-	u64 max_size;	     /* bytes of all snapshots of the session */
-	u64 max_age_ns;
-	u64 keep_free;	     /* bytes of the file system, or ... */
-	u32 keep_free_percent; /* ... per cent of it, when nonzero */
+	RetentionConfig keep; /* of the session's snapshots */
 	u64 min_interval_ns; /* between automatic snapshots of this session */
 	u64 duration_ns;     /* save only the newest so much; 0: all */
 	u64 max_snapshot_size; /* save only the newest so many bytes; 0: all */
@@ -70,7 +66,7 @@ typedef struct {
 	u64 block_timeout_ns;  /* policy block: how long a writer waits at most */
 	u64 file_size;	    /* a new trace once a file of the present one is this large; 0: never */
 	u64 file_interval_ns; /* ... or the present one is this old; 0: never */
-	RetentionConfig files; /* of finished traces in `output` */
+	RetentionConfig files; /* of finished traces in `output`: file_count, output_size and so on */
 	OnStop on_stop;
 	SnapshotConfig snapshot;
 	ConfigOrigin *origins; /* which file set what; session_config_origin() */

@@ -4,15 +4,21 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* KEY_FREE's second half */
-static u32 *percent_of(void *base)
+/* KEY_FREE's second half stands at the same distance from the first, whichever RetentionConfig it is of. */
+static size_t percent_offset(const Key *k)
 {
-	return &((SessionConfig *)base)->snapshot.keep_free_percent;
+	return k->offset - offsetof(RetentionConfig, keep_free) +
+	       offsetof(RetentionConfig, keep_free_percent);
 }
 
-static const u32 *percent_in(const void *base)
+u32 *field_percent(const Key *k, void *base)
 {
-	return &((const SessionConfig *)base)->snapshot.keep_free_percent;
+	return (u32 *)((char *)base + percent_offset(k));
+}
+
+static u32 percent_in(const Key *k, const void *base)
+{
+	return *(const u32 *)((const char *)base + percent_offset(k));
 }
 
 void strings_clear(Strings *s)
@@ -65,7 +71,7 @@ int field_copy(const Key *k, const void *from, void *to)
 		*FIELD(u32, to, k) = *CONST_FIELD(u32, from, k);
 		return 0;
 	case KEY_FREE:
-		*percent_of(to) = *percent_in(from);
+		*field_percent(k, to) = percent_in(k, from);
 		/* fall through */
 	case KEY_SIZE:
 	case KEY_TIME:
@@ -107,7 +113,7 @@ bool field_equal(const Key *k, const void *a, const void *b)
 	case KEY_CONTEXTS:
 		return *CONST_FIELD(u32, a, k) == *CONST_FIELD(u32, b, k);
 	case KEY_FREE:
-		if (*percent_in(a) != *percent_in(b))
+		if (percent_in(k, a) != percent_in(k, b))
 			return false;
 		/* fall through */
 	case KEY_SIZE:
@@ -156,8 +162,8 @@ static void put_field(FILE *f, const Key *k, const void *base)
 		fprintf(f, "%" PRIu32, *CONST_FIELD(u32, base, k));
 		return;
 	case KEY_FREE:
-		if (*percent_in(base)) {
-			fprintf(f, "\"%" PRIu32 "%%\"", *percent_in(base));
+		if (percent_in(k, base)) {
+			fprintf(f, "\"%" PRIu32 "%%\"", percent_in(k, base));
 			return;
 		}
 		/* fall through */

@@ -8,6 +8,9 @@
 #define FIELD(T, base, k)	((T *)((char *)(base) + (k)->offset))
 #define CONST_FIELD(T, base, k) ((const T *)((const char *)(base) + (k)->offset))
 
+/* The per cent that belong to the bytes of a KEY_FREE. */
+u32 *field_percent(const Key *k, void *base);
+
 /* Frees what the key's field owns. */
 void field_clear(const Key *k, void *base);
 /* 0 or -ENOMEM; to's field must own nothing yet. */

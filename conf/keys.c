@@ -37,7 +37,7 @@ static const KeyChoice level_choices[] = {
 static const KeyChoice policy_choices[] = {
 	{ "overwrite", POLICY_OVERWRITE },
 	{ "discard", POLICY_DISCARD },
-	{ "block", 0, true },
+	{ "block", POLICY_BLOCK },
 	{ NULL },
 };
 
@@ -56,11 +56,11 @@ static const KeyChoice context_choices[] = {
 
 static const KeyChoice io_choices[] = {
 	{ "none", IO_NONE },
-	{ "auto", 0, true },
-	{ "write", 0, true },
-	{ "mmap", 0, true },
-	{ "splice", 0, true },
-	{ "direct", 0, true },
+	{ "auto", IO_AUTO },
+	{ "write", IO_WRITE },
+	{ "mmap", IO_MMAP },
+	{ "splice", IO_SPLICE },
+	{ "direct", IO_DIRECT },
 	{ "relay", 0, true },
 	{ NULL },
 };
@@ -121,10 +121,11 @@ const Key keys[] = {
 	SESSION("units", KEY_LIST, units, "list", "patterns of systemd unit names", "[ ]",
 		"Record only processes of these units, as in \"nginx.service\". Empty: all.",
 		.check = item_unit),
-	SESSION("policy", KEY_CHOICE, policy, "choice", "\"overwrite\" or \"discard\"",
-		"\"overwrite\"",
-		"What a full ring does: overwrite the oldest events (a flight recorder), or "
-		"discard, and count, the new ones.",
+	SESSION("policy", KEY_CHOICE, policy, "choice",
+		"\"overwrite\", \"discard\" or \"block\"", "\"overwrite\"",
+		"What a full ring does: overwrite the oldest events (a flight recorder), discard, and "
+		"count, the new ones, or let programs wait until there is room (see `block_timeout`), "
+		"which needs a session that writes (see `io`).",
 		.choices = policy_choices),
 	SESSION("buffers", KEY_CHOICE, buffers, "choice",
 		"\"per-user\", \"per-unit\" or \"per-process\"", "\"per-user\"",
@@ -143,10 +144,44 @@ const Key keys[] = {
 		"What every event carries besides its fields: 4 bytes each for process and thread, "
 		"as numbered in the program's own pid namespace.",
 		.choices = context_choices),
-	SESSION("io", KEY_CHOICE, io, "choice", "\"none\"", "\"none\"",
-		"How a session writes continuously. This version keeps sessions in memory only, and "
-		"writes snapshots.",
+	SESSION("io", KEY_CHOICE, io, "choice",
+		"\"none\", \"auto\", \"write\", \"mmap\", \"splice\" or \"direct\"", "\"none\"",
+		"How a session writes continuously. none: not at all; it stays in memory, and only "
+		"snapshots are written. auto: the best of the others that the file system takes. write: "
+		"by a system call for each packet, to any file system. mmap: into the mapped file. "
+		"splice: by moving pages instead of copying them. direct: past the page cache, which "
+		"stays as it was.",
 		.choices = io_choices),
+	SESSION("output", KEY_PATH, output, "path", "an absolute path, or \"\"", "\"\"",
+		"Where a session that writes puts its traces. \"\": a directory of the session's name in "
+		"traces/ of the state directory, which is /var/lib/tracer for the system's tracerd."),
+	SESSION("flush_interval", KEY_TIME, flush_interval_ns, "time", "1ms to 1h", "\"1s\"",
+		"Events that do not fill a part of their ring are written after so long.",
+		.min = NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC),
+	SESSION("block_timeout", KEY_TIME, block_timeout_ns, "time", "1ms to 60s", "\"100ms\"",
+		"With policy = \"block\": how long a program waits for room at most. Then events are "
+		"discarded, and counted, without waiting again until there is room.",
+		.min = NSEC_PER_MSEC, .max = 60 * NSEC_PER_SEC),
+	SESSION("file_size", KEY_SIZE, file_size, "size", "1M to 1P, or 0 for no limit", "\"0\"",
+		"Begin a new trace when a file of the present one has reached this size.", .min = M,
+		.max = 1024 * T, .none = true),
+	SESSION("file_interval", KEY_TIME, file_interval_ns, "time",
+		"100ms to 365d, or 0 for no limit", "\"0\"",
+		"Begin a new trace when the present one is this old.", .min = 100 * NSEC_PER_MSEC,
+		.max = 365 * DAY, .none = true),
+	SESSION("file_count", KEY_COUNT, files.max_count, "count", "1 to 100000, or 0 for no limit", "0",
+		"Keep at most so many finished traces; the oldest go first.", .min = 1, .max = 100000,
+		.none = true),
+	SESSION("output_size", KEY_SIZE, files.max_size, "size", "1M to 1P, or 0 for no limit", "\"0\"",
+		"Keep at most so many bytes of finished traces; the newest one always stays.", .min = M,
+		.max = 1024 * T, .none = true),
+	SESSION("output_age", KEY_TIME, files.max_age_ns, "time", "1min to 3650d, or 0 for no limit",
+		"\"0\"", "Remove finished traces that were begun longer ago than this.",
+		.min = 60 * NSEC_PER_SEC, .max = 3650 * DAY, .none = true),
+	SESSION("output_keep_free", KEY_FREE, files.keep_free, "size or per cent",
+		"1M to 1P, or 1% to 99%, or 0 for no limit", "\"10%\"",
+		"Leave so much of the file system free: the oldest finished traces go for it.", .min = M,
+		.max = 1024 * T, .none = true),
 	SESSION("on_stop", KEY_CHOICE, on_stop, "choice", "\"keep\" or \"snapshot\"", "\"keep\"",
 		"When the session is stopped: keep the events in memory until it is started again or "
 		"tracerd ends, or save them as a snapshot.",
@@ -165,16 +200,16 @@ const Key keys[] = {
 		 "patterns of systemd unit names", "[ ]",
 		 "Take a snapshot when one of these units enters the state `failed`.",
 		 .check = item_unit),
-	SNAPSHOT("max_count", KEY_COUNT, max_count, "count", "1 to 100000, or 0 for no limit", "20",
+	SNAPSHOT("max_count", KEY_COUNT, keep.max_count, "count", "1 to 100000, or 0 for no limit", "20",
 		 "Keep at most so many snapshots; the oldest go first.", .min = 1, .max = 100000,
 		 .none = true),
-	SNAPSHOT("max_size", KEY_SIZE, max_size, "size", "1M to 1P, or 0 for no limit", "\"1G\"",
+	SNAPSHOT("max_size", KEY_SIZE, keep.max_size, "size", "1M to 1P, or 0 for no limit", "\"1G\"",
 		 "Keep at most so many bytes of snapshots; the newest one always stays.", .min = M,
 		 .max = 1024 * T, .none = true),
-	SNAPSHOT("max_age", KEY_TIME, max_age_ns, "time", "1min to 3650d, or 0 for no limit", "\"0\"",
-		 "Remove snapshots older than this.", .min = 60 * NSEC_PER_SEC, .max = 3650 * DAY,
+	SNAPSHOT("max_age", KEY_TIME, keep.max_age_ns, "time", "1min to 3650d, or 0 for no limit",
+		 "\"0\"", "Remove snapshots older than this.", .min = 60 * NSEC_PER_SEC, .max = 3650 * DAY,
 		 .none = true),
-	SNAPSHOT("keep_free", KEY_FREE, keep_free, "size or per cent",
+	SNAPSHOT("keep_free", KEY_FREE, keep.keep_free, "size or per cent",
 		 "1M to 1P, or 1% to 99%, or 0 for no limit", "\"10%\"",
 		 "Leave so much of the file system free: old snapshots go, and a new one is not taken "
 		 "where that is not enough.",
@@ -222,7 +257,7 @@ const size_t n_keys = ELEMENTSOF(keys);
 
 /* Keys of versions to come: who takes an example from there should not be told of a misspelling. */
 static const char *const later_keys[] = {
-	"output", "file_size", "file_count", "block_timeout", "backing", "sync_interval", "symbols",
+	"backing", "sync_interval", "symbols",
 };
 
 const Key *key_find(KeyGroup group, const char *name)
@@ -291,9 +326,7 @@ int key_unknown(KeyGroup group, const char *name, const char *where, char **ret_
 					    group_place(keys[i].group));
 	for (size_t i = 0; i < ELEMENTSOF(later_keys); i++)
 		if (group == GROUP_SESSION && strcmp(later_keys[i], name) == 0)
-			return problem_text(ret_text,
-					    "%s: not available in this version, which keeps sessions "
-					    "in memory only; leave it out and use io = \"none\"",
+			return problem_text(ret_text, "%s: not available in this version; leave it out",
 					    name);
 	near = nearest((int)group, name);
 	if (near)

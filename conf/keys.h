@@ -15,7 +15,7 @@ typedef enum {
 	KEY_COUNT,    /* u32 */
 	KEY_SIZE,     /* u64, bytes */
 	KEY_TIME,     /* u64, nanoseconds */
-	KEY_FREE,     /* SnapshotConfig's pair of bytes and per cent; offset is that of the bytes */
+	KEY_FREE,     /* RetentionConfig's pair of bytes and per cent; offset is that of the bytes */
 	KEY_PATH,     /* char *, NULL for "" */
 	KEY_LIST,     /* Strings, each held to .check */
 	KEY_CONTEXTS, /* u32 of bits: any of .choices */

@@ -67,20 +67,29 @@ static int load_file(const char *path, Config **config, ConfigProblems *problems
 
 /* ---- what can be said only when all is read ---- */
 
-/* Said of the file that set the first key, or if that has its default, the second, or else `file`. */
+static const ConfigOrigin *origin_of(const ConfigOrigin *origins, const Key *k)
+{
+	return k && origins[k - keys].file ? &origins[k - keys] : NULL;
+}
+
+/* Said of the file that set the first key, or if that has its default, the second, or else `file`; where both were set,
+ * of the other's place as well, which may be in another file. */
 static int complain_pair(ConfigProblems *problems, const ConfigOrigin *origins, const KeyPair *pair,
-			 const char *file, int line, const char *where, char *text)
+			 const char *file, int line, bool warning, const char *where, char *text)
 {
 	_cleanup_free_ char *owned = text;
-	const Key *blamed[] = { pair->second, pair->first };
+	const ConfigOrigin *first = origin_of(origins, pair->first),
+			   *second = origin_of(origins, pair->second), *o = first ? first : second;
+	char path[64];
 
-	for (size_t i = 0; i < ELEMENTSOF(blamed); i++) {
-		if (!blamed[i] || !origins[blamed[i] - keys].file)
-			continue;
-		file = origins[blamed[i] - keys].file;
-		line = origins[blamed[i] - keys].line;
+	if (o) {
+		file = o->file;
+		line = o->line;
 	}
-	return problem_add(problems, file, line, false, "%s%s", where, owned);
+	if (first && second)
+		return problem_add(problems, file, line, warning, "%s%s (%s is set at %s:%d)", where, owned,
+				   key_path(pair->second, path), second->file, second->line);
+	return problem_add(problems, file, line, warning, "%s%s", where, owned);
 }
 
 /* Who lowers the limit for all does not have to lower our default for each as well. */
@@ -102,7 +111,7 @@ static int check_daemon(Config *c, ConfigProblems *problems)
 	r = daemon_config_check_keys(&c->daemon, &text, &pair);
 	if (r != -EINVAL)
 		return r;
-	r = complain_pair(problems, c->daemon.origins, &pair, NULL, 0, "", text);
+	r = complain_pair(problems, c->daemon.origins, &pair, NULL, 0, false, "", text);
 	if (r < 0)
 		return r;
 	daemon_config_deinit(&c->daemon);
@@ -112,12 +121,27 @@ static int check_daemon(Config *c, ConfigProblems *problems)
 				       "files do not fit one another");
 }
 
+/* Each removes the oldest traces of its output, and could not tell those of another. By the name: what links do, nobody
+ * knows before a session starts. */
+static const SessionConfig *same_output(const Config *c, size_t i)
+{
+	const SessionConfig *s = c->sessions[i];
+
+	for (size_t j = 0; s->io != IO_NONE && s->output && j < i; j++)
+		if (c->sessions[j]->io != IO_NONE && c->sessions[j]->output &&
+		    strcmp(c->sessions[j]->output, s->output) == 0)
+			return c->sessions[j];
+	return NULL;
+}
+
 static int check_session(Config *c, size_t i, ConfigProblems *problems, bool *ret_bad)
 {
 	SessionConfig *s = c->sessions[i];
+	const SessionConfig *other;
 	char where[128], has[32], limit[32];
 	char *text = NULL;
 	KeyPair pair = { NULL };
+	bool warning = false;
 	int r = session_config_check_keys(s, &text, &pair);
 
 	*ret_bad = false;
@@ -130,12 +154,25 @@ static int check_session(Config *c, size_t i, ConfigProblems *problems, bool *re
 				 "(daemon.max_memory)",
 				 has, limit);
 	}
+	other = same_output(c, i);
+	if (r == 0 && other) {
+		pair = (KeyPair){ key_find(GROUP_SESSION, "output") };
+		r = problem_text(&text,
+				 "output: session \"%s\" writes to \"%s\" already, and would remove this one's "
+				 "traces as its own; give each a directory",
+				 other->name, s->output);
+	}
+	if (r == 0) {
+		/* without io in any file it was forgotten; with it, a drop-in may have turned off what another sets up */
+		r = session_config_check_unused(s, &text, &pair);
+		warning = r == -EINVAL && origin_of(s->origins, pair.second);
+	}
 	if (r != -EINVAL)
 		return r;
-	*ret_bad = true;
+	*ret_bad = !warning;
 	(void)snprintf(where, sizeof(where), "session \"%s\": ", s->name);
-	r = complain_pair(problems, s->origins, &pair, s->file, s->line, where, text);
-	return r < 0 ? r : problem_add(problems, s->file, s->line, true,
+	r = complain_pair(problems, s->origins, &pair, s->file, s->line, warning, where, text);
+	return r < 0 || warning ? r : problem_add(problems, s->file, s->line, true,
 				       "session \"%s\" is left out, since it has errors", s->name);
 }
 

@@ -145,11 +145,27 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 				    "takes \"%s\" at least",
 				    has, c->sub_buffers, n_cpus, needs);
 	}
-	if (s->max_size && s->max_snapshot_size > s->max_size) {
+	if (c->policy == POLICY_BLOCK && c->io == IO_NONE) {
+		*ret = (KeyPair){ key_find(GROUP_SESSION, "policy"), key_find(GROUP_SESSION, "io") };
+		return problem_text(ret_text,
+				    "policy: \"block\" needs a session that writes, since with io = \"none\" "
+				    "nobody ever makes room; use io = \"auto\" or policy = \"discard\"");
+	}
+	if (c->files.max_size && c->file_size > c->files.max_size) {
+		*ret = (KeyPair){ key_find(GROUP_SESSION, "file_size"),
+				  key_find(GROUP_SESSION, "output_size") };
+		format_size(c->file_size, has);
+		format_size(c->files.max_size, needs);
+		return problem_text(ret_text,
+				    "file_size: one file (\"%s\") may be larger than all traces together "
+				    "(output_size is \"%s\")",
+				    has, needs);
+	}
+	if (s->keep.max_size && s->max_snapshot_size > s->keep.max_size) {
 		*ret = (KeyPair){ key_find(GROUP_SNAPSHOT, "max_snapshot_size"),
 				  key_find(GROUP_SNAPSHOT, "max_size") };
 		format_size(s->max_snapshot_size, has);
-		format_size(s->max_size, needs);
+		format_size(s->keep.max_size, needs);
 		return problem_text(ret_text,
 				    "snapshot.max_snapshot_size: one snapshot (\"%s\") may be larger than "
 				    "all of them together (snapshot.max_size is \"%s\")",
@@ -158,11 +174,39 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 	return 0;
 }
 
+int session_config_check_unused(const SessionConfig *c, char **ret_text, KeyPair *ret)
+{
+	/* not output_keep_free, flush_interval and block_timeout, which say only how, and have defaults anyway */
+	const struct {
+		const char *key;
+		bool set;
+	} unused[] = {
+		{ "output", c->output != NULL },
+		{ "file_size", c->file_size > 0 },
+		{ "file_interval", c->file_interval_ns > 0 },
+		{ "file_count", c->files.max_count > 0 },
+		{ "output_size", c->files.max_size > 0 },
+		{ "output_age", c->files.max_age_ns > 0 },
+	};
+
+	for (size_t i = 0; c->io == IO_NONE && i < ELEMENTSOF(unused); i++) {
+		if (!unused[i].set)
+			continue;
+		*ret = (KeyPair){ key_find(GROUP_SESSION, unused[i].key), key_find(GROUP_SESSION, "io") };
+		return problem_text(ret_text,
+				    "%s: has no effect with io = \"none\", which writes nothing but "
+				    "snapshots; use io = \"auto\", or leave %s out",
+				    unused[i].key, unused[i].key);
+	}
+	return 0;
+}
+
 int session_config_check(const SessionConfig *c, char **ret_text)
 {
 	KeyPair pair;
+	int r = session_config_check_keys(c, ret_text, &pair);
 
-	return session_config_check_keys(c, ret_text, &pair);
+	return r < 0 ? r : session_config_check_unused(c, ret_text, &pair);
 }
 
 int daemon_config_check_keys(const DaemonConfig *d, char **ret_text, KeyPair *ret)

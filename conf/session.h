@@ -14,6 +14,9 @@ typedef struct {
 	const Key *first, *second;
 } KeyPair;
 int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *ret);
+/* Keys about files of a session that writes none: 0, -EINVAL likewise (the second key is `io`), -ENOMEM. Apart from
+ * the others, since who says io = "none" himself, over what another file asks for, may want just that. */
+int session_config_check_unused(const SessionConfig *c, char **ret_text, KeyPair *ret);
 int daemon_config_check_keys(const DaemonConfig *d, char **ret_text, KeyPair *ret);
 /* Bytes that a region takes at least with so many sub-buffers per ring: rings for `n_online` CPUs, two side rings of an
  * eighth of one (64 KiB at least), a page of header and the control lines of `n_possible` CPUs. The same as

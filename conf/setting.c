@@ -85,9 +85,8 @@ static int find_choice(const Key *k, const char *word, u32 *ret, char **ret_text
 		if (strcmp(c->name, word) == 0) {
 			if (c->later)
 				return problem_text(ret_text,
-						    "%s: \"%s\" is not available in this version, which "
-						    "keeps sessions in memory only; use %s = %s",
-						    path, word, path, k->doc.fallback);
+						    "%s: \"%s\" is not available in this version, but %s",
+						    path, word, k->doc.range);
 			*ret = c->value;
 			return 0;
 		}
@@ -193,7 +192,7 @@ static int set_quantity(const Key *k, void *base, const ConfigValue *v, char **r
 		return refuse_range(k, v, ret_text);
 	*FIELD(u64, base, k) = n;
 	if (k->kind == KEY_FREE)
-		((SessionConfig *)base)->snapshot.keep_free_percent = percent;
+		*field_percent(k, base) = percent;
 	return 0;
 }
 

@@ -57,17 +57,18 @@ const char *suggest_nearest(const char *word, const char *const *words, size_t n
 	const char *nearest = NULL;
 
 	for (size_t i = 0; i < n; i++) {
-		size_t d = suggest_distance(word, words[i]);
+		/* doubled: a beginning is nearer than two slips, but one slip in a longer word is nearer still */
+		size_t d = 2 * suggest_distance(word, words[i]);
 
-		if (d > 1 && begins(word, words[i]))
-			d = 1;
+		if (d > 3 && begins(word, words[i]))
+			d = 3;
 		if (d < best) {
 			best = d;
 			nearest = words[i];
 		}
 	}
 	/* Beyond a third of the letters it is another word, and a wrong guess misleads. */
-	if (!nearest || best > MAX(strlen(word), strlen(nearest)) / 3 + 1)
+	if (!nearest || best / 2 > MAX(strlen(word), strlen(nearest)) / 3 + 1)
 		return NULL;
 	return nearest;
 }

@@ -52,7 +52,7 @@ void session_drop_idle(Session *s, uid_t uid, u32 keep)
 		u32 n = 0;
 
 		for (Owner *o = s->owners; o; o = o->next) {
-			if (o->n_attachments || o->charged_uid != uid)
+			if (o->n_attachments || o->charged_uid != uid || o->leaving)
 				continue;
 			n++;
 			if (!oldest || o->idle_since < oldest->idle_since)
@@ -81,7 +81,7 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 		key.start_time = p->peer.start_time;
 	}
 	for (o = s->owners; o; o = o->next) {
-		if (owner_key_equal(&o->key, &key)) {
+		if (owner_key_equal(&o->key, &key) && !o->leaving) {
 			*ret = o;
 			return 0;
 		}
@@ -101,6 +101,10 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 	o->next = s->owners;
 	s->owners = o;
 	s->n_owners++;
+	if (s->writing && writing_add(s->writing, o) < 0) {
+		session_drop_owner(s, o);
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
 	*ret = o;
 	return 0;
 }
@@ -128,6 +132,9 @@ static int attachment_fill(Session *s, Attachment *a, u16 *ids, Failure *f)
 		if (r < 0)
 			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
+	/* before the program is told: who meets such an id in a ring shall know it */
+	if (o->feed && writing_tell(o) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	return 0;
 }
 

@@ -35,6 +35,21 @@ static void page_bits(Board *b, u32 slot, const u64 *buckets)
 	}
 }
 
+Beacon board_beacon(Board *b, u32 slot)
+{
+	return (Beacon){ .wake = &b->page->head.wake[slot], .progress = &b->page->head.progress[slot] };
+}
+
+/* Behind the store to the slot's generation: who waits for room in its rings finds that they are over. */
+static void slot_release(Board *b, u32 slot)
+{
+	Beacon beacon = board_beacon(b, slot);
+
+	/* a consumer finds out as well, and arms itself anew */
+	beacon_call(&beacon);
+	beacon_progress(&beacon);
+}
+
 /* A number that was never used by a slot of this page, and is not 0. The count survives daemons with the page. */
 static u32 generation_next(const Board *b)
 {
@@ -108,6 +123,9 @@ static void page_clear(Board *b)
 	/* release each, pairs with the acquire compare in the producers: a slot that reads 0 is over */
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
 		store_release_u32(&p->head.slot_generation[i], 0);
+	/* all of them: whoever waits does so for a daemon that is gone, and knows no slots of ours */
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		slot_release(b, i);
 	generation_publish(b, generation_next(b));
 }
 
@@ -235,6 +253,7 @@ u32 board_session_begin(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS])
 	page_bits(b, slot, buckets);
 	/* release, pairs with the acquire compare in the producers */
 	store_release_u32(&b->page->head.slot_generation[slot], generation);
+	slot_release(b, slot);
 	generation_publish(b, generation);
 	return generation;
 }
@@ -251,6 +270,7 @@ u32 board_session_renew(Board *b, u32 slot)
 
 	/* release, as in board_session_begin(): from here no program records into the old rings */
 	store_release_u32(&b->page->head.slot_generation[slot], generation);
+	slot_release(b, slot);
 	generation_publish(b, generation);
 	return generation;
 }
@@ -260,6 +280,7 @@ void board_session_end(Board *b, u32 slot)
 	b->used &= ~(1ull << slot);
 	page_bits(b, slot, NULL);
 	store_release_u32(&b->page->head.slot_generation[slot], 0);
+	slot_release(b, slot);
 	generation_publish(b, generation_next(b));
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "conf/config.h"
+#include "daemon/beacon.h"
 #include "daemon/cpus.h"
 #include "daemon/failure.h"
 #include "daemon/scope.h"
@@ -38,6 +39,9 @@ void board_session_change(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
 /* Other rings, same patterns: a fresh slot generation. */
 u32 board_session_renew(Board *b, u32 slot);
 void board_session_end(Board *b, u32 slot);
+/* The words by which consumer and programs of this slot wake one another; good until board_free(). Writers that wait for room
+ * are sent on by the board itself when their session ends, begins anew or the daemon goes. */
+Beacon board_beacon(Board *b, u32 slot);
 /* Asks every program that has a wanted provider to synchronise again. */
 void board_bump(Board *b);
 /* After the ring of this CPU was allocated in every region. */

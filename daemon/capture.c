@@ -13,9 +13,10 @@
  * for. */
 #define POSITION_LIMIT (1ull << 62)
 
+/* Nothing is overwritten that was not given back: `discard`, and `block`, which is the same to a ring. */
 static bool is_discard(const struct geometry *g)
 {
-	return g->policy == ABI_POLICY_DISCARD;
+	return g->policy != ABI_POLICY_OVERWRITE;
 }
 
 static u64 realtime_ns(void)

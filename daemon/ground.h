@@ -14,4 +14,6 @@ typedef struct {
 	Classes *classes;
 	Cpus *cpus;
 	char *snapshot_directory;
+	char *trace_directory; /* of sessions that do not say where they write */
+	struct Writings *writings;
 } Ground;

@@ -201,7 +201,7 @@ int job_gather(Job *b, Failure *f)
 			(TraceEnvironment){ b->environment[i], b->environment[i + 1] };
 	t->duration_ns = pick(b->options.duration_ns, s->config->snapshot.duration_ns);
 	t->max_size = pick(b->options.max_size, s->config->snapshot.max_snapshot_size);
-	t->discard = s->config->policy == POLICY_DISCARD;
+	t->discard = s->config->policy != POLICY_OVERWRITE;
 	if (t->max_size && t->max_size < b->bytes)
 		b->bytes = t->max_size;
 	return 0;
@@ -239,7 +239,7 @@ static int directory_make(const char *path, Failure *f)
 
 static int room_check(const Job *b, Failure *f)
 {
-	const SnapshotConfig *c = &b->config->snapshot;
+	const RetentionConfig *c = &b->config->snapshot.keep;
 	char need[32], is[32], keep[32];
 	struct statvfs v;
 
@@ -290,9 +290,9 @@ static int job_write_all(Job *b, Failure *f)
 	}
 	const char *const busy[] = { partial, b->name, NULL };
 
-	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
+	(void)retention_apply(b->directory, &b->config->snapshot.keep, busy, NULL);
 	r = snapshot_write(b->copy, &b->result, f);
-	(void)retention_apply(b->directory, &b->config->snapshot, busy, NULL);
+	(void)retention_apply(b->directory, &b->config->snapshot.keep, busy, NULL);
 	return r;
 }
 

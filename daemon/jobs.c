@@ -301,7 +301,7 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	b->session_name = strdup(s->config->name);
 	b->trigger = strdup(trigger);
 	b->reason = strdup(reason);
-	b->directory = strdup(s->output);
+	b->directory = strdup(s->snapshots);
 	if (!b->session_name || !b->trigger || !b->reason || !b->directory || job_name(b, &j->last_name_usec) < 0)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	for (; environment && environment[0] && b->n_environment < JOB_ENVIRONMENT_MAX * 2; environment++) {

@@ -12,6 +12,23 @@
 
 /* At the end of the daemon, for the snapshots of on_stop: less than TimeoutStopSec= of the unit. */
 #define STOP_NS (45 * NSEC_PER_SEC)
+/* Then for what sessions have still to write; both together are less than TimeoutStopSec=. */
+#define WRITE_NS (30 * NSEC_PER_SEC)
+
+static void manager_on_trace(void *userdata, Session *s, const char *session, const char *path, u64 n_records)
+{
+	Manager *m = userdata;
+
+	if (s)
+		manager_session_changed(m, s);
+	if (m->observer.trace_completed)
+		m->observer.trace_completed(m->userdata, session, path, n_records);
+}
+
+static void manager_on_writing(void *userdata, Session *s)
+{
+	manager_session_changed(userdata, s);
+}
 
 static void manager_on_snapshot(void *userdata, Session *s, const char *session, const char *reason,
 				const char *path)
@@ -57,6 +74,12 @@ int manager_apply_daemon(Manager *m, DaemonConfig *daemon)
 		directory = NULL;
 	if (!directory)
 		return -ENOMEM;
+	if (!m->ground.trace_directory &&
+	    asprintf(&m->ground.trace_directory, "%s/traces", m->state_directory) < 0) {
+		m->ground.trace_directory = NULL;
+		free(directory);
+		return -ENOMEM;
+	}
 	free(m->ground.snapshot_directory);
 	m->ground.snapshot_directory = directory;
 	account_set_limits(m->ground.account, &limits);
@@ -102,7 +125,7 @@ static void manager_start_configured(Manager *m, Config *config)
 			continue;
 		}
 		config->sessions[i] = NULL; /* taken */
-		if (s->config->autostart && session_start(s, &f) < 0)
+		if (s->config->autostart && session_start_anyway(s, &f) < 0)
 			log_error("%s", f.text);
 	}
 	/* what is left for config_free() has no holes */
@@ -169,6 +192,10 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 	Failure f = FAILURE_NULL, warning = FAILURE_NULL;
 	int r;
 
+	m->writings = (Writings){ .event = m->event,
+				  .observer = { .completed = manager_on_trace, .changed = manager_on_writing },
+				  .userdata = m };
+	m->ground.writings = &m->writings;
 	m->runtime_fd = directory_open(m->runtime_directory, 0755);
 	if (m->runtime_fd < 0) {
 		log_error("%s: %s", m->runtime_directory, strerror(-m->runtime_fd));
@@ -255,13 +282,15 @@ static void manager_end_sessions(Manager *m)
 
 		if (!s->running)
 			continue;
-		(void)session_stop(s, NULL);
+		(void)session_stop(s, NULL, NULL, NULL);
 		if (s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners &&
 		    jobs_add(m->jobs, s, "stop", "the daemon stopped", true, NULL, NULL, NULL, NULL,
 			     NULL, &f) < 0)
 			log_error("session '%s': no snapshot at its stop: %s", s->config->name, f.text);
 	}
 	jobs_drain(m->jobs, STOP_NS);
+	/* what they wrote meanwhile, they need not write now */
+	writings_end(&m->writings, WRITE_NS);
 }
 
 Manager *manager_free(Manager *m)
@@ -290,6 +319,7 @@ Manager *manager_free(Manager *m)
 	m->ground.classes = classes_free(m->ground.classes);
 	m->ground.account = account_free(m->ground.account);
 	free(m->ground.snapshot_directory);
+	free(m->ground.trace_directory);
 	free(m->cpus);
 	free(m->events);
 	free(m->listed);

@@ -23,6 +23,7 @@ struct Manager {
 	Listener *listener;
 	Jobs *jobs;
 	Roster roster;
+	Writings writings;
 	UnitWatch *units; /* while a session has on_unit_failure */
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;

@@ -164,14 +164,14 @@ int manager_start_session(Manager *m, const char *name, Failure *f)
 	return r;
 }
 
-int manager_stop_session(Manager *m, const char *name, Failure *f)
+int manager_stop_session(Manager *m, const char *name, SessionDone done, void *userdata, Failure *f)
 {
 	Session *s;
 	int r = manager_get(m, name, &s, f);
 
 	if (r < 0)
 		return r;
-	r = session_stop(s, f);
+	r = session_stop(s, done, userdata, f);
 	if (r < 0)
 		return r;
 	/* the mask is down, so the snapshot has all of it */
@@ -196,6 +196,45 @@ int manager_clear_session(Manager *m, const char *name, Failure *f)
 	if (r == 0)
 		manager_session_changed(m, s);
 	return r;
+}
+
+int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *userdata, Failure *f)
+{
+	Session *s;
+	int r = manager_get(m, name, &s, f);
+
+	if (r < 0)
+		return r;
+	if (!session_is_continuous(s))
+		return failure_set(f, FAILURE_NOT_CONTINUOUS,
+				   "session '%s' keeps its events in memory (io = \"none\") and writes no file "
+				   "that could be rotated; take a snapshot instead",
+				   name);
+	if (!s->running || !s->writing)
+		return failure_set(f, FAILURE_NOT_RUNNING,
+				   "session '%s' is not running, so its last trace is finished", name);
+	r = writing_rotate(s->writing, done, userdata);
+	return r < 0 ? failure_set(f, FAILURE_NO_MEMORY, "out of memory") : 0;
+}
+
+int manager_configure_session(Manager *m, SessionConfig *config, Failure *f)
+{
+	_cleanup_free_ char *text = NULL;
+	Session *s;
+	int r = manager_get(m, config->name, &s, f);
+
+	if (r < 0)
+		return r;
+	r = session_config_check(config, &text);
+	if (r < 0)
+		return failure_set(f, r == -ENOMEM ? FAILURE_NO_MEMORY : FAILURE_INVALID, "%s",
+				   text ? text : strerror(-r));
+	r = session_configure(s, config, f);
+	if (r < 0)
+		return r;
+	manager_watch_units(m);
+	manager_session_changed(m, s);
+	return 0;
 }
 
 int manager_set_events(Manager *m, const char *name, const Strings *events, Failure *f)

@@ -28,6 +28,7 @@ typedef struct {
 	void (*session_changed)(void *userdata, Session *s); /* state, events, last snapshot, memory, producers */
 	void (*producers_changed)(void *userdata);
 	void (*producer_crashed)(void *userdata, pid_t pid, const char *command, const char *unit);
+	void (*trace_completed)(void *userdata, const char *session, const char *path, u64 n_records);
 	void (*snapshot_completed)(void *userdata, const char *session, const char *reason,
 				   const char *path);
 } ManagerObserver;
@@ -45,7 +46,14 @@ void manager_observe(Manager *m, const ManagerObserver *observer, void *userdata
 int manager_create_session(Manager *m, SessionConfig *config /* taken on success */, Session **ret, Failure *f);
 int manager_remove_session(Manager *m, const char *name, Failure *f);
 int manager_start_session(Manager *m, const char *name, Failure *f);
-int manager_stop_session(Manager *m, const char *name, Failure *f);
+/* done (may be NULL) is called once, from the loop, when all is written (or, failure, is not); not if this fails. */
+typedef void (*SessionDone)(void *userdata, const Failure *failure);
+int manager_stop_session(Manager *m, const char *name, SessionDone done, void *userdata, Failure *f);
+/* Ends the present trace of a session that writes; done is called once with where it is, complete. */
+typedef void (*RotateDone)(void *userdata, const char *path, const Failure *failure);
+int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *userdata, Failure *f);
+/* Another configuration of the same name (taken on success), as a reload applies it. */
+int manager_configure_session(Manager *m, SessionConfig *config, Failure *f);
 int manager_clear_session(Manager *m, const char *name, Failure *f);
 int manager_set_events(Manager *m, const char *name, const Strings *events, Failure *f);
 /* Reads the configuration again and applies the difference, or changes nothing (FAILURE_CONFIG, all problems in
@@ -98,14 +106,20 @@ typedef struct {
 	const char *state; /* "stopped", "running" */
 	const SessionConfig *config;
 	u64 memory;	   /* bytes allocated now */
-	const char *output; /* directory of its snapshots */
+	const char *output; /* directory of its traces, if it writes continuously, else of its snapshots */
+	const char *snapshots; /* directory of its snapshots */
+	const char *last_trace; /* finished; "" if none */
+	const char *trouble; /* why nothing can be written now; "" */
+	char strategy[16];  /* the I/O that is used, where `io` says auto; "" if not running */
 	const char *last_snapshot; /* "" if none */
 	u32 n_producers, n_owners;
 	u64 recorded;	   /* records ever written in its rings, since start or clear */
 	u64 overwritten;   /* of those, no longer in the rings (flight recorder) */
 	u64 discarded;	   /* lost and counted, all causes */
 	u64 lost[8];	   /* the same by cause, ABI_LOST_* */
-	u64 written;	   /* to disk, by snapshots: records */
+	u64 written;	   /* to disk: records. recorded = written + overwritten + unreadable + unwritten + those in the rings */
+	u64 unreadable;	   /* records that no library of ours writes, left out */
+	u64 unwritten;	   /* records that were on their way to a file when that was given up */
 	u64 suppressed;	   /* automatic snapshots not taken because of min_interval */
 	u64 clamped;	   /* stamps that a producer set backwards */
 	u64 corrupt;	   /* sub-buffers that could not be believed */

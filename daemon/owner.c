@@ -100,6 +100,7 @@ Owner *owner_unref(Owner *o)
 {
 	if (!o || --o->n_refs)
 		return NULL;
+	(void)feed_free(o->feed);
 	ids_clear(&o->ids);
 	if (o->region.fd >= 0)
 		region_punch(&o->region);
@@ -269,7 +270,7 @@ static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 
 	u64 first = reader_first_whole(offset, r->size, r->sub_size);
 	const struct abi_sub *sub = (const void *)(r->data + (first & (r->size - 1)));
 
-	if (first == 0 || policy == ABI_POLICY_DISCARD)
+	if (first == 0 || policy != ABI_POLICY_OVERWRITE)
 		return 0;
 	/* relaxed: these are figures for people; a header that is being replaced does not have this position */
 	if (load_relaxed_u64(&sub->position) != first)
@@ -289,6 +290,10 @@ void counters_add(OwnerCounters *sum, const OwnerCounters *more)
 	sum->recorded = add(sum->recorded, more->recorded);
 	sum->overwritten = add(sum->overwritten, more->overwritten);
 	sum->discarded = add(sum->discarded, more->discarded);
+	sum->written = add(sum->written, more->written);
+	sum->corrupt = add(sum->corrupt, more->corrupt);
+	sum->corrupt_subs = add(sum->corrupt_subs, more->corrupt_subs);
+	sum->clamped = add(sum->clamped, more->clamped);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		sum->lost[c] = add(sum->lost[c], more->lost[c]);
 	sum->fill = MAX(sum->fill, more->fill);
@@ -313,11 +318,24 @@ static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCount
 		return false;
 	ret->recorded = count;
 	ret->overwritten = ring_overwritten(r, policy, offset, count);
-	if (policy == ABI_POLICY_DISCARD)
+	if (policy != ABI_POLICY_OVERWRITE)
 		offset -= MIN(offset, load_relaxed_u64(&r->line->consumed));
 	fill = offset >= r->size ? 1 : (double)offset / (double)r->size;
 	ret->fill = fill;
 	return true;
+}
+
+/* What was overwritten after it was written is no loss, and what is written cannot be overwritten: the feed knows. */
+static void feed_count(const Owner *o, OwnerCounters *c)
+{
+	StreamCounters sums;
+
+	feed_sums(o->feed, &sums, &c->fill);
+	c->written = sums.kept;
+	c->overwritten = sums.overwritten;
+	c->corrupt = sums.corrupt;
+	c->corrupt_subs = sums.corrupt_subs;
+	c->clamped = sums.clamped;
 }
 
 bool owner_count(Owner *o, OwnerCounters *sum)
@@ -347,6 +365,8 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 		now.overwritten = MAX(now.overwritten, o->seen.overwritten);
 		o->seen = now;
 	}
+	if (o->feed)
+		feed_count(o, &o->seen);
 	counters_add(sum, &o->seen);
 	return o->liar && !was;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "daemon/ground.h"
+#include "daemon/feed.h"
 #include "daemon/ids.h"
 #include "lib/region.h"
 
@@ -22,6 +23,7 @@ typedef struct {
 
 typedef struct {
 	u64 recorded, overwritten, discarded;
+	u64 written, corrupt, corrupt_subs, clamped; /* by its feed */
 	u64 lost[ABI_LOST_CAUSES];
 	double fill;
 } OwnerCounters;
@@ -47,6 +49,9 @@ struct Owner {
 	u64 created;	  /* CLOCK_MONOTONIC: bounds what its rings can have counted */
 	OwnerCounters seen; /* what was last believed of its counters */
 	bool liar;	  /* they said what cannot be, so nothing more of them is believed */
+	Feed *feed;	  /* owned; of a session that writes, or wrote: a consumer's as long as it was given to one */
+	u32 n_told;	  /* ids that the feed knows */
+	bool leaving;	  /* goes once its consumer has emptied it */
 	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
 };
 

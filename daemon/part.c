@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/part.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "daemon/trace/environment.h"
 #include "daemon/trace/index.h"
@@ -15,6 +13,11 @@ static const char *const cause_names[ABI_LOST_CAUSES] = {
     [ABI_LOST_FULL] = "full", [ABI_LOST_HELD] = "held",   [ABI_LOST_BIG] = "big",
     [ABI_LOST_BUSY] = "busy", [ABI_LOST_VFORK] = "vfork",
 };
+
+static const char *policy_text(u32 policy)
+{
+	return policy == ABI_POLICY_BLOCK ? "block" : policy == ABI_POLICY_DISCARD ? "discard" : "overwrite";
+}
 
 int part_sift(Part *p, const PartContext *c, const SnapshotSource *source, size_t index)
 {
@@ -70,33 +73,11 @@ void part_clear(Part *p)
 
 /* ---- what is said ---- */
 
-static void time_text(char ret[40], u64 ns)
-{
-	time_t s = (time_t)(ns / NSEC_PER_SEC);
-	struct tm tm;
-	size_t n;
-
-	gmtime_r(&s, &tm);
-	n = strftime(ret, 40, "%Y-%m-%dT%H:%M:%S", &tm);
-	(void)snprintf(ret + n, 40 - n, ".%09" PRIu64 "Z", (uint64_t)(ns % NSEC_PER_SEC));
-}
-
-static void boot_id(char ret[40])
-{
-	_cleanup_close_ int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, ret, 36);
-
-	ret[MAX(n, (ssize_t)0)] = '\0';
-}
-
 static void ring_name(char ret[40], const Part *p, u32 ring)
 {
 	u32 n_ring = p->source->geometry.n_ring;
 
-	if (ring < n_ring)
-		(void)snprintf(ret, 40, "cpu_%u", p->source->cpu_of_ring[ring]);
-	else
-		(void)snprintf(ret, 40, "side_%u", ring - n_ring);
+	trace_ring_name(ret, ring, n_ring, ring < n_ring ? p->source->cpu_of_ring[ring] : 0);
 }
 
 static void say_ring(Environment *e, const Part *p, size_t i)
@@ -174,14 +155,8 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	_cleanup_(environment_clear) Environment e = {0};
 	const SnapshotJob *job = c->job;
 	u64 real = c->clock.realtime_offset_ns;
-	char host[256] = "", boot[40], from[40], until[40];
 
-	(void)gethostname(host, sizeof(host) - 1);
-	boot_id(boot);
-	time_text(from, part_begin(p, c) + real);
-	time_text(until, c->capture.cut + real);
-	environment_add(&e, "hostname", "%s", host);
-	environment_add(&e, "boot_id", "%s", boot);
+	environment_add_host(&e);
 	environment_add(&e, "session", "%s", job->session);
 	environment_add(&e, "owner", "%s", p->source->label);
 	environment_add(&e, "trigger", "%s", job->trigger);
@@ -189,10 +164,9 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	environment_add(&e, "snapshot", "%s", job->name);
 	for (size_t i = 0; i < job->n_environment; i++)
 		environment_add(&e, job->environment[i].key, "%s", job->environment[i].value);
-	environment_add(&e, "policy", "%s",
-			p->source->geometry.policy == ABI_POLICY_DISCARD ? "discard" : "overwrite");
-	environment_add(&e, "covers_from", "%s", from);
-	environment_add(&e, "covers_until", "%s", until);
+	environment_add(&e, "policy", "%s", policy_text(p->source->geometry.policy));
+	environment_add_time(&e, "covers_from", part_begin(p, c) + real);
+	environment_add_time(&e, "covers_until", c->capture.cut + real);
 	environment_add(&e, "cut_ns", "%" PRIu64, (uint64_t)c->capture.cut);
 	if (job->duration_ns)
 		environment_add(&e, "asked_duration_ns", "%" PRIu64, (uint64_t)job->duration_ns);

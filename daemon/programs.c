@@ -82,6 +82,21 @@ static int program_get(Manager *m, Exchange *x, Producer **ret, Failure *f)
 	return 0;
 }
 
+/* A program whose library is older than `block` refuses all sessions of an answer that has it; to a ring it is discard. */
+static u32 policy_for(const struct wire_hello *hello, u32 policy)
+{
+	return policy == ABI_POLICY_BLOCK && hello->abi_minor < 1 ? ABI_POLICY_DISCARD : policy;
+}
+
+static u32 block_timeout_us(const SessionConfig *c)
+{
+	if (c->policy != POLICY_BLOCK)
+		return 0;
+	/* 0 says "do not wait": what is not 0 must not become it */
+	return (u32)MIN(c->block_timeout_ns / NSEC_PER_USEC + (c->block_timeout_ns % NSEC_PER_USEC != 0),
+			(u64)UINT32_MAX);
+}
+
 /* Appends the SESSION message of one session; 1 if the program takes part. */
 static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, Failure *f)
 {
@@ -107,10 +122,11 @@ static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, Fail
 		.side_sub_shift = g->side_sub_shift,
 		.n_ring = g->n_ring,
 		.n_side = g->n_side,
-		.policy = g->policy,
+		.policy = policy_for(exchange_hello(x), g->policy),
 		.contexts = g->contexts,
 		.size = a->owner->region.size,
 		.n_classes = p->n_classes,
+		.block_timeout_us = block_timeout_us(s->config),
 	};
 	if (exchange_reply(x, buffer, size, a->owner) < 0) {
 		attachment_set_active(a, false);

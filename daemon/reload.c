@@ -49,7 +49,7 @@ static void session_reload(Manager *m, Session *s, SessionConfig *config)
 		(void)session_config_free(config);
 		return;
 	}
-	if (start && session_start(s, &f) < 0)
+	if (start && session_start_anyway(s, &f) < 0)
 		log_error("%s", f.text);
 	manager_session_changed(m, s);
 }
@@ -75,7 +75,7 @@ static void session_appear(Manager *m, SessionConfig *config)
 		(void)session_config_free(config);
 		return;
 	}
-	if (config->autostart && session_start(s, &f) < 0)
+	if (config->autostart && session_start_anyway(s, &f) < 0)
 		log_error("%s", f.text);
 	manager_session_changed(m, s);
 }
@@ -137,7 +137,7 @@ int manager_reload(Manager *m, Failure *f)
 				    c->name, c->file ? c->file : "?", c->line);
 			continue;
 		}
-		if (s && session_set_output(s) == 0 && session_config_equal(s->config, c))
+		if (s && session_set_directories(s) == 0 && session_config_equal(s->config, c))
 			continue;
 		config->sessions[i] = NULL;
 		if (s)

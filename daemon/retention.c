@@ -143,7 +143,7 @@ static int entries_read(Entries *ret, const char *directory, bool sweep, const c
 	return 0;
 }
 
-static u64 available(int fd, const SnapshotConfig *c, u64 *ret_keep)
+static u64 available(int fd, const RetentionConfig *c, u64 *ret_keep)
 {
 	struct statvfs v;
 
@@ -172,7 +172,7 @@ static int entry_remove(const Entries *e, const Entry *entry, RetentionResult *r
 	return r;
 }
 
-int retention_apply(const char *directory, const SnapshotConfig *c, const char *const *busy,
+int retention_apply(const char *directory, const RetentionConfig *c, const char *const *busy,
 		    RetentionResult *ret)
 {
 	_cleanup_(entries_clear) Entries e = {.fd = -1};
@@ -247,7 +247,7 @@ int retention_sweep(const char *directory)
 	return error;
 }
 
-bool retention_room(const char *directory, const SnapshotConfig *c, u64 bytes)
+bool retention_room(const char *directory, const RetentionConfig *c, u64 bytes)
 {
 	_cleanup_(entries_clear) Entries e = {.fd = -1};
 	u64 keep, room;

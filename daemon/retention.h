@@ -14,7 +14,7 @@ typedef struct {
 /* Applies count, bytes, age and keep-free to the snapshots in `directory`; also removes .*.tmp
  * directories that a dead daemon left (none of a running job: `busy` is NULL-terminated). 0 or
  * -errno of the first failure (goes on after it). */
-int retention_apply(const char *directory, const SnapshotConfig *c, const char *const *busy,
+int retention_apply(const char *directory, const RetentionConfig *c, const char *const *busy,
 		    RetentionResult *ret);
 /* Removes what a dead daemon left half made or half removed, below every directory in `directory` (the sessions'; also of
  * sessions that are gone, which no snapshot would ever clean up after). Nothing may be writing there. 0 or the first
@@ -22,4 +22,4 @@ int retention_apply(const char *directory, const SnapshotConfig *c, const char *
 int retention_sweep(const char *directory);
 /* True if a snapshot of at most `bytes` may be begun: keep_free would still hold once retention has
  * done its best. */
-bool retention_room(const char *directory, const SnapshotConfig *c, u64 bytes);
+bool retention_room(const char *directory, const RetentionConfig *c, u64 bytes);

@@ -9,7 +9,14 @@
 
 static u32 policy_abi(Policy p)
 {
-	return p == POLICY_DISCARD ? ABI_POLICY_DISCARD : ABI_POLICY_OVERWRITE;
+	switch (p) {
+	case POLICY_DISCARD:
+		return ABI_POLICY_DISCARD;
+	case POLICY_BLOCK:
+		return ABI_POLICY_BLOCK;
+	default:
+		return ABI_POLICY_OVERWRITE;
+	}
 }
 
 static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometry *ret, Failure *f)
@@ -39,14 +46,24 @@ int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f)
 	return session_plan(c, cpus, &g, f);
 }
 
-int session_set_output(Session *s)
+int session_set_directories(Session *s)
 {
-	char *output;
+	_cleanup_free_ char *snapshots = NULL, *output = NULL;
 
-	if (asprintf(&output, "%s/%s", s->ground->snapshot_directory, s->config->name) < 0)
+	if (asprintf(&snapshots, "%s/%s", s->ground->snapshot_directory, s->config->name) < 0) {
+		snapshots = NULL;
 		return -ENOMEM;
+	}
+	if (s->config->output)
+		output = strdup(s->config->output);
+	else if (asprintf(&output, "%s/%s", s->ground->trace_directory, s->config->name) < 0)
+		output = NULL;
+	if (!output)
+		return -ENOMEM;
+	free(s->snapshots);
 	free(s->output);
-	s->output = output;
+	s->snapshots = steal_ptr(snapshots);
+	s->output = steal_ptr(output);
 	return 0;
 }
 
@@ -74,7 +91,7 @@ int session_new(Session **ret, Ground *ground, SessionConfig *config, Failure *f
 	if (r < 0)
 		return r;
 	s->config = config;
-	if (session_set_output(s) < 0) {
+	if (session_set_directories(s) < 0) {
 		s->config = NULL;
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
@@ -92,6 +109,8 @@ static void session_abandon(Session *s, Owner *o)
 		break;
 	}
 	s->n_owners--;
+	if (s->writing && o->feed)
+		writing_retire(s->writing, o, false);
 	owner_abandon(o);
 }
 
@@ -109,8 +128,13 @@ void session_drop_owner(Session *s, Owner *o)
 {
 	OwnerCounters c = {};
 
+	if (s->writing && o->feed && !o->leaving) {
+		writing_retire(s->writing, o, true);
+		return;
+	}
 	session_count(s, o, &c);
-	c.overwritten = c.recorded; /* none of it is in a ring any more */
+	if (!o->feed)
+		c.overwritten = c.recorded; /* none of it is in a ring any more */
 	c.fill = 0;
 	counters_add(&s->past, &c);
 	session_abandon(s, o);
@@ -128,12 +152,17 @@ Session *session_free(Session *s)
 	if (!s)
 		return NULL;
 	if (s->running)
-		(void)session_stop(s, NULL);
+		(void)session_stop(s, NULL, NULL, NULL);
+	/* what its rings hold is still written; nothing of this is touched for it */
+	if (s->writing)
+		writing_forget(s->writing);
 	session_abandon_all(s);
 	scope_clear(&s->scope);
 	(void)session_config_free(s->config);
+	free(s->snapshots);
 	free(s->output);
 	free(s->last_snapshot);
+	free(s->last_trace);
 	free(s);
 	return NULL;
 }
@@ -192,13 +221,36 @@ static int session_reserve(const Session *s, Failure *f)
 	return 0;
 }
 
-int session_start(Session *s, Failure *f)
+/* The consumer, with the rings that were there before. */
+static int session_write(Session *s, bool strict, Failure *f)
+{
+	int r;
+
+	if (!session_is_continuous(s))
+		return 0;
+	r = writing_new(&s->writing, s->ground->writings, s, strict, f);
+	for (Owner *o = s->owners; o && r == 0; o = o->next) {
+		r = writing_add(s->writing, o);
+		if (r < 0) {
+			writing_forget(s->writing);
+			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+		}
+	}
+	return r;
+}
+
+static int session_begin(Session *s, bool strict, Failure *f)
 {
 	u64 buckets[SCOPE_WORDS];
 	int slot, r;
 
 	if (s->running)
 		return failure_set(f, FAILURE_SESSION_RUNNING, "session '%s' is already running",
+				   s->config->name);
+	if (s->writing)
+		return failure_set(f, FAILURE_BUSY,
+				   "session '%s' was stopped and is still writing what it recorded; wait "
+				   "until its state is \"stopped\"",
 				   s->config->name);
 	if (!s->planned) {
 		r = session_plan(s->config, s->ground->cpus, &s->geometry, f);
@@ -216,6 +268,9 @@ int session_start(Session *s, Failure *f)
 				   s->config->name, ABI_MAX_SLOTS);
 	s->planned = true;
 	s->slot = (u32)slot;
+	r = session_write(s, strict, f);
+	if (r < 0)
+		return r;
 	s->running = true;
 	scope_buckets(&s->scope, buckets);
 	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
@@ -226,7 +281,17 @@ int session_start(Session *s, Failure *f)
 	return 0;
 }
 
-int session_stop(Session *s, Failure *f)
+int session_start(Session *s, Failure *f)
+{
+	return session_begin(s, true, f);
+}
+
+int session_start_anyway(Session *s, Failure *f)
+{
+	return session_begin(s, false, f);
+}
+
+int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 {
 	if (!s->running)
 		return failure_set(f, FAILURE_NOT_RUNNING, "session '%s' is not running",
@@ -240,6 +305,10 @@ int session_stop(Session *s, Failure *f)
 		    &(JournalFields){ .message_id = MESSAGE_SESSION_STOPPED,
 				      .session = s->config->name },
 		    "session '%s' stopped", s->config->name);
+	if (s->writing && writing_stop(s->writing, done, userdata) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	if (!s->writing && done)
+		done(userdata, NULL);
 	return 0;
 }
 
@@ -250,7 +319,7 @@ static void session_renew(Session *s)
 		s->generation = board_session_renew(s->ground->board, s->slot);
 	session_abandon_all(s);
 	s->n_renewals++;
-	s->written = s->clamped = s->corrupt = 0; /* of the old rings, as Recorded was */
+	s->written = s->clamped = s->corrupt = s->unwritten = 0; /* of the old rings, as Recorded was */
 }
 
 int session_clear(Session *s, Failure *f)
@@ -279,7 +348,23 @@ int session_nothing(const Session *s, Failure *f)
 static bool same_rings(const SessionConfig *a, const SessionConfig *b)
 {
 	return a->policy == b->policy && a->buffers == b->buffers && a->memory == b->memory &&
-	       a->sub_buffers == b->sub_buffers && a->contexts == b->contexts && a->io == b->io;
+	       a->sub_buffers == b->sub_buffers && a->contexts == b->contexts;
+}
+
+/* A running session whose configuration has changed: begins to write, ends it, or does it otherwise. */
+static void session_rewrite(Session *s)
+{
+	Failure f = FAILURE_NULL;
+	int r = 0;
+
+	if (s->writing && session_is_continuous(s))
+		r = writing_configure(s->writing, s->config, s->output);
+	else if (s->writing)
+		writing_forget(s->writing);
+	else
+		r = session_write(s, false, &f);
+	if (r < 0)
+		log_error("session '%s': %s", s->config->name, f.text[0] ? f.text : strerror(-r));
 }
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)
@@ -298,16 +383,19 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	r = session_scope(config, &scope, f);
 	if (r < 0)
 		return r;
-	/* nothing fails from here */
+	/* nothing that cannot be gone on from fails from here */
 	scope_clear(&s->scope);
 	s->scope = scope;
 	(void)session_config_free(s->config);
 	s->config = config;
+	(void)session_set_directories(s);
 	if (rings) {
 		s->geometry = g;
 		s->planned = true;
 		session_renew(s);
 	}
+	if (s->running)
+		session_rewrite(s);
 	if (s->running) {
 		scope_buckets(&s->scope, buckets);
 		board_session_change(s->ground->board, s->slot, buckets);
@@ -356,9 +444,13 @@ void session_info(Session *s, SessionInfo *ret)
 		session_count(s, o, &c);
 	*ret = (SessionInfo){
 		.name = s->config->name,
-		.state = s->running ? "running" : "stopped",
+		.state = s->running ? "running" : s->writing ? "stopping" : "stopped",
 		.config = s->config,
-		.output = s->output,
+		.output = session_is_continuous(s) ? s->output : s->snapshots,
+		.snapshots = s->snapshots,
+		.last_trace = s->last_trace ? s->last_trace : "",
+		.unwritten = s->unwritten,
+		.trouble = "",
 		.last_snapshot = s->last_snapshot ? s->last_snapshot : "",
 		.n_producers = session_n_producers(s),
 		.n_owners = s->n_owners,
@@ -374,4 +466,18 @@ void session_info(Session *s, SessionInfo *ret)
 	ret->discarded = c.discarded;
 	memcpy(ret->lost, c.lost, sizeof(ret->lost));
 	ret->fill = c.fill;
+	ret->clamped += c.clamped;
+	ret->corrupt += c.corrupt_subs;
+	ret->unreadable = c.corrupt;
+	if (s->writing) {
+		ConsumerInfo w;
+
+		writing_info(s->writing, &w);
+		ret->trouble = w.trouble;
+		ret->unwritten += w.unwritten;
+		memcpy(ret->strategy, w.strategy, sizeof(ret->strategy));
+	}
+	/* snapshots of a session that writes are a second copy, and count for nothing here */
+	if (session_is_continuous(s))
+		ret->written = c.written > ret->unwritten ? c.written - ret->unwritten : 0;
 }

@@ -7,13 +7,16 @@
 #include "daemon/producer.h"
 #include "daemon/scope.h"
 #include "daemon/triggers.h"
+#include "daemon/writing.h"
 
 struct Session {
 	Session *next; /* of the manager, sorted by name */
 	Ground *ground;
 	SessionConfig *config; /* owned */
 	Scope scope;
-	char *output; /* directory of its snapshots */
+	char *snapshots; /* directory of its snapshots */
+	char *output;	 /* ... and of what it writes continuously */
+	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
 	bool running;
 	u32 slot, generation; /* while running */
 	struct geometry geometry; /* of rings made from now on */
@@ -26,7 +29,8 @@ struct Session {
 	/* what is said of it; of rings that are gone, and of snapshots */
 	OwnerCounters past;
 	u64 written, clamped, corrupt, suppressed;
-	char *last_snapshot;
+	u64 unwritten; /* of writings that have ended */
+	char *last_snapshot, *last_trace;
 	Triggers triggers;
 };
 
@@ -39,7 +43,10 @@ DEFINE_CLEANUP(Session *, session_free)
 /* FAILURE_SESSION_RUNNING; FAILURE_LIMIT: no slot or the rings of one owner would not fit the limits; FAILURE_NO_MEMORY: they
  * would not fit the machine; all with numbers. */
 int session_start(Session *s, Failure *f);
-int session_stop(Session *s, Failure *f);
+/* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record. */
+int session_start_anyway(Session *s, Failure *f);
+/* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. */
+int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
 /* Empty rings, counters from 0; goes on running if it ran. */
 int session_clear(Session *s, Failure *f);
 /* There are no rings, so nothing can be saved: says what to do. Returns what failure_set() does. */
@@ -50,8 +57,12 @@ int session_configure(Session *s, SessionConfig *config, Failure *f);
 
 /* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
 int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);
-/* Where its snapshots go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
-int session_set_output(Session *s);
+/* Where its snapshots and traces go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
+int session_set_directories(Session *s);
+static inline bool session_is_continuous(const Session *s)
+{
+	return s->config->io != IO_NONE;
+}
 
 /* Attaches the program if the session wants it. ids: one per class of the program, 0 where it is not wanted. Returns 1 with
  * *ret if it takes part, 0 if not, negative with *f. */

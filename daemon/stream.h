@@ -44,6 +44,8 @@ typedef struct {
 	u64 done;	   /* positions below were released */
 	u64 counted;	   /* records below `done`, by headers and walks */
 	u64 clock;	   /* no record to come is older */
+	bool lapped;	   /* the writer came round: what is missing before the next packet was overwritten */
+	bool lying;	   /* its positions could not be believed when they were last looked at: counted once */
 	u8 *copy;	   /* owned: one sub-buffer; made when it is needed */
 	StreamCounters counters;
 
@@ -65,7 +67,7 @@ void stream_clear(Stream *s);
 
 /* The next packet: 1, with *ret, or 0: there is nothing. It is the same one again, or a longer one, until stream_release().
  * -ENOENT, without STREAM_JUDGE: there is an id that `classes` does not have; look whether there are newer ones, and come
- * back with STREAM_JUDGE if not. -ENOMEM. Marks classes that are used. A sub-buffer of which nothing can be believed is
+ * back with STREAM_JUDGE if not. -ENOMEM. A sub-buffer of which nothing can be believed is
  * passed over (and counted) on the way to the next. */
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret);
 /* The packet in hand is out: counts it, and gives the memory back where a whole sub-buffer is done. */

@@ -322,24 +322,54 @@ static int append_contexts(sd_bus_message *m, u32 contexts)
 	return append_list(m, "contexts", &list);
 }
 
-static int append_snapshot(sd_bus_message *m, const SnapshotConfig *s)
+/* Bytes of the file system, or per cent of it. */
+static int append_free(sd_bus_message *m, const char *key, const RetentionConfig *c)
 {
 	char percent[16];
+
+	if (c->keep_free_percent == 0)
+		return append_size(m, key, c->keep_free);
+	(void)snprintf(percent, sizeof(percent), "%" PRIu32 "%%", c->keep_free_percent);
+	return append_text(m, key, percent);
+}
+
+static int append_output(sd_bus_message *m, const SessionConfig *c)
+{
+	int r = append_text(m, "output", c->output ? c->output : "");
+
+	if (r >= 0)
+		r = append_time(m, "flush_interval", c->flush_interval_ns);
+	if (r >= 0)
+		r = append_time(m, "block_timeout", c->block_timeout_ns);
+	if (r >= 0)
+		r = append_size(m, "file_size", c->file_size);
+	if (r >= 0)
+		r = append_time(m, "file_interval", c->file_interval_ns);
+	if (r >= 0)
+		r = append_count(m, "file_count", c->files.max_count);
+	if (r >= 0)
+		r = append_size(m, "output_size", c->files.max_size);
+	if (r >= 0)
+		r = append_time(m, "output_age", c->files.max_age_ns);
+	if (r >= 0)
+		r = append_free(m, "output_keep_free", &c->files);
+	return r;
+}
+
+static int append_snapshot(sd_bus_message *m, const SnapshotConfig *s)
+{
 	int r = append_flag(m, "snapshot.on_crash", s->on_crash);
 
 	if (r >= 0)
 		r = append_list(m, "snapshot.on_unit_failure", &s->on_unit_failure);
 	if (r >= 0)
-		r = append_count(m, "snapshot.max_count", s->max_count);
+		r = append_count(m, "snapshot.max_count", s->keep.max_count);
 	if (r >= 0)
-		r = append_size(m, "snapshot.max_size", s->max_size);
+		r = append_size(m, "snapshot.max_size", s->keep.max_size);
 	if (r >= 0)
-		r = append_time(m, "snapshot.max_age", s->max_age_ns);
-	(void)snprintf(percent, sizeof(percent), "%" PRIu32 "%%", s->keep_free_percent);
-	if (r >= 0 && s->keep_free_percent > 0)
-		r = append_text(m, "snapshot.keep_free", percent);
-	else if (r >= 0)
-		r = append_size(m, "snapshot.keep_free", s->keep_free);
+		r = append_time(m, "snapshot.max_age", s->keep.max_age_ns);
+	if (r >= 0)
+		r = append_free(m, "snapshot.keep_free", &s->keep);
 	if (r >= 0)
 		r = append_time(m, "snapshot.min_interval", s->min_interval_ns);
 	if (r >= 0)
@@ -379,6 +409,8 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 		r = append_contexts(m, c->contexts);
 	if (r >= 0)
 		r = append_text(m, "io", io_name(c->io));
+	if (r >= 0)
+		r = append_output(m, c);
 	if (r >= 0)
 		r = append_text(m, "on_stop", on_stop_name(c->on_stop));
 	if (r >= 0)

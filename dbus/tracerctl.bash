@@ -25,7 +25,8 @@ _tracerctl() {
 	local verbs='list show create start stop snapshot clear remove set-events producers events reload watch view'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
-		sub_buffers= contexts= io= on_stop= snapshot.on_crash= snapshot.on_unit_failure=
+		sub_buffers= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
+		file_count= output_size= output_age= output_keep_free= on_stop= snapshot.on_crash= snapshot.on_unit_failure=
 		snapshot.max_count= snapshot.max_size= snapshot.max_age= snapshot.keep_free=
 		snapshot.min_interval= snapshot.duration= snapshot.max_snapshot_size='
 
@@ -45,7 +46,8 @@ _tracerctl() {
 		case ${last%%=*} in
 		autostart | snapshot.on_crash) values='true false' ;;
 		buffers) values='per-user per-unit per-process' ;;
-		policy) values='overwrite discard' ;;
+		policy) values='overwrite discard block' ;;
+		io) values='none auto write mmap splice direct' ;;
 		on_stop) values='keep snapshot' ;;
 		level) values='emerg alert crit err warning notice info debug' ;;
 		esac

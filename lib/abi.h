@@ -18,7 +18,7 @@
  *
  * 3. MAPS.
  *    control page (a file of ABI_CONTROL_SIZE bytes)
- *      0      struct abi_control: generation, clock, one generation per session slot
+ *      0      struct abi_control: generation, clock; per session slot a generation and two futex words
  *      4096   u16 cpu_ring[ABI_MAX_CPUS]: the ring of a CPU, ABI_NO_RING where it has none yet
  *      12288  u64 mask[ABI_BUCKETS]: bit i says that slot i may want events of a provider whose name
  *             hashes there (abi_bucket())
@@ -45,6 +45,7 @@
  *                               not fit (stores `end`, then the boundary and nothing else)
  *      boundary   -> inside     entry: the policy is asked, the header written, the record stored
  *    Nobody else moves it. The daemon writes `consumed`, `hold`, `deadline` and, for a dead holder, `lock`.
+ *    A refused entry moves nothing: under `block` the writer leaves the ring, waits (9), and begins again.
  *
  * 6. PAIRS.
  *      writer                                     reader
@@ -58,13 +59,14 @@
  *      count: bit 0 of offset names the valid word of count[2]; a reader loads offset, count, offset until
  *      both offsets are equal. The valid word is stable while the offset is: the sequence that writes it
  *      again comes after the next W1, and W0, a release, is ordered behind that.
- *      consumed (daemon, release, after its copy) pairs with the load in an entry under `discard`: a
- *      writer overwrites only what was copied.
+ *      consumed (daemon, release, after its copy) pairs with the load in an entry under `discard` and
+ *      `block`: a writer overwrites only what was copied.
  *      deadline, then hold (daemon, release each) pair with hold, then deadline in an entry under
  *      `overwrite`; the membarrier between hold and R1 makes every sequence that had not seen
  *      hold start again, or be published where R1 sees it.
  *    Progress: a record is wait-free but for restarts by the kernel, which are bounded (then: side ring).
  *    A stopped or dead writer holds up nobody in a per-CPU ring; in a side ring the others count `busy`.
+ *    Under `block` a record takes its session's timeout at most, by the wall, while the ring is full.
  *
  * 7. WIDTHS. offset and counts are 64 bits and do not wrap in practice (2^64 bytes). offset is a multiple
  *    of 4 with bit 0 borrowed. A record is at most 0xFFFF bytes in its extended form, and must fit
@@ -73,11 +75,33 @@
  * 8. LOSSES by cause in `lost` of the control line of the CPU that noticed; exact per session, not per
  *    ring. written = count; kept = walked; count - kept = overwritten.
  *
- * 9. WAKE-UP. None yet: snapshots need no one to be woken. Word `wake` is reserved for consumers.
+ * 9. WAKE-UP (minor 1). Two words per session slot in the control page, so that the daemon alone writes them
+ *    and a program can neither keep a consumer awake nor be parked by another's bytes. Both are waited on
+ *    and woken by the futex calls for shared mappings, which a read-only mapping of a file is enough for.
+ *      wake      consumer: store 1; membarrier(GLOBAL_EXPEDITED); look at every ring; FUTEX_WAIT while it is
+ *                1; awake, store 0.
+ *                writer, behind the W1 that published a boundary: load it (relaxed); not 0: FUTEX_WAKE of 1.
+ *                Either that W1 is before the barrier, and the look sees it, or the load is behind it, and
+ *                sees 1: the barrier stands for the fence between W1 and the load, which so costs nothing.
+ *                A writer pays a load per sub-buffer, and a system call per sub-buffer while the consumer
+ *                sleeps.
+ *      progress  consumer: store_release consumed, then add 1 (release), then FUTEX_WAKE of all. Also when a
+ *                session is over or gets other rings, behind its slot's generation.
+ *                writer under `block`: load it (acquire), then the record; refused for want of room:
+ *                FUTEX_WAIT while it is what was loaded; then again. The acquire pairs with the release: a
+ *                writer that loaded the newer value sees the newer `consumed` and generation.
+ *    Every wait is bounded: a call that comes between the consumer's look and its sleep finds nobody, since
+ *    writers do not change the word that is compared (the next boundary calls again); a writer may be
+ *    stopped between W1 and its call, or may not have been allowed to register for the barrier; and whoever
+ *    can read the page can wake or requeue who sleeps there. A writer waits in slices of 10 ms, a
+ *    consumer briefly at first and no longer than it may be late.
+ *    A writer holds nothing while it waits: no lock, no use of a ring, no signal blocked.
  *
- * 10. DEATH. SIGKILL anywhere in a sequence: it never began. SIGSTOP: nobody waits. fork: regions are
+ * 10. DEATH. SIGKILL anywhere in a sequence: it never began. SIGSTOP: nobody waits, and one who
+ *     waited looks again first. fork: regions are
  *     MADV_DONTFORK. exec: mappings go. Death with a side ring's lock: the daemon breaks it by the
- *     producer number in the lock word. Daemon death: programs go on recording.
+ *     producer number in the lock word. Daemon death: programs go on recording; under
+ *     `block` once a timeout has passed without progress a full ring is left at once, until there is some.
  *
  * 11. CLOCK. nanoseconds. ABI_CLOCK_COUNTER: (counter * mult) >> 32, in 128 bits, counter = TSC or
  *     cntvct_el0, read inside the sequence; ABI_CLOCK_MONOTONIC: CLOCK_MONOTONIC, read before the
@@ -89,7 +113,7 @@
 #pragma once
 
 #define ABI_MAJOR 1
-#define ABI_MINOR 0
+#define ABI_MINOR 1 /* 1: wake, progress, policy block */
 
 /* ---- control page ---- */
 #define ABI_MAX_SLOTS	 64    /* sessions at one time: the bits of a mask */
@@ -150,9 +174,10 @@
 
 #define ABI_POLICY_OVERWRITE 0
 #define ABI_POLICY_DISCARD   1
+#define ABI_POLICY_BLOCK     2 /* in a ring: discard. What a writer does about a refusal is its own affair */
 
 /* causes of a loss; the order is the wire's, the daemon's and the trace's */
-#define ABI_LOST_FULL	0 /* discard: the reader was not fast enough */
+#define ABI_LOST_FULL	0 /* discard, block: the reader was not fast enough */
 #define ABI_LOST_HELD	1 /* overwrite: a snapshot held the memory */
 #define ABI_LOST_BIG	2 /* larger than a sub-buffer or than `length` can say */
 #define ABI_LOST_BUSY	3 /* the side ring's lock was taken for too long */
@@ -183,7 +208,11 @@ struct abi_control {
 	/* 0: no session. The daemon writes tables, masks, then the slot's generation (release); a
 	 * producer compares it (acquire) with the one its own slot was attached for. */
 	uint32_t slot_generation[ABI_MAX_SLOTS];
-	uint8_t reserved1[3584];
+	/* 9. Daemon: see there; producer: relaxed, behind W1 */
+	uint32_t wake[ABI_MAX_SLOTS];
+	/* 9. Daemon: release, behind `consumed` and slot_generation; producer: acquire, before an attempt */
+	uint32_t progress[ABI_MAX_SLOTS];
+	uint8_t reserved1[3072];
 };
 
 struct abi_control_page {
@@ -212,15 +241,13 @@ struct abi_ring {
 	/* writers, seldom */
 	uint64_t lost[ABI_LOST_CAUSES];
 	/* the daemon */
-	uint64_t consumed; /* discard: positions below are free */
+	uint64_t consumed; /* discard, block: positions below are free */
 	uint64_t hold;	   /* overwrite: lowest held position | 1; 0: none */
 	uint64_t deadline; /* time until which hold counts */
-	uint32_t wake;	   /* reserved: futex word of a sleeping consumer */
-	uint32_t reserved1;
-	uint64_t reserved2[4];
+	uint64_t reserved1[5];
 	/* side rings: 0, or producer number << 32 | tid of the holder */
 	uint64_t lock;
-	uint64_t reserved3[7];
+	uint64_t reserved2[7];
 };
 
 /* The reserved header of a sub-buffer: written by the sequence that enters it; `end` by the one that
@@ -248,6 +275,9 @@ ABI_AT(abi_control, boot_id, 32);
 ABI_AT(abi_control, clock_uuid, 48);
 ABI_AT(abi_control, reserved0, 64);
 ABI_AT(abi_control, slot_generation, 256);
+ABI_AT(abi_control, wake, 512);
+ABI_AT(abi_control, progress, 768);
+ABI_AT(abi_control, reserved1, 1024);
 ABI_AT(abi_control_page, cpu_ring, ABI_CONTROL_CPUS);
 ABI_AT(abi_control_page, mask, ABI_CONTROL_MASKS);
 _Static_assert(sizeof(struct abi_ring) == ABI_LINE && 1 << ABI_LINE_SHIFT == ABI_LINE, "abi_ring");
@@ -259,7 +289,6 @@ ABI_AT(abi_ring, lost, ABI_LINE_LOST);
 ABI_AT(abi_ring, consumed, ABI_LINE_CONSUMED);
 ABI_AT(abi_ring, hold, ABI_LINE_HOLD);
 ABI_AT(abi_ring, deadline, ABI_LINE_DEADLINE);
-ABI_AT(abi_ring, wake, 152);
 ABI_AT(abi_ring, lock, ABI_LINE_LOCK);
 _Static_assert(sizeof(struct abi_sub) == ABI_SUB_HEADER, "abi_sub");
 ABI_AT(abi_sub, position, ABI_SUB_POSITION);

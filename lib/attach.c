@@ -31,6 +31,7 @@ static struct pending {
 	u64 inode;
 	u32 generation;
 	struct geometry geometry;
+	u32 block_timeout_us;
 } pending[ABI_MAX_SLOTS];
 static u64 answered_slots; /* bits: sessions in the answer */
 static struct connection connection;
@@ -128,10 +129,12 @@ static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 		forget_slot(i); /* another session, or another owner's ring */
 	for (u32 c = 0; c < n_classes; c++)
 		store_relaxed_u16(&attach_ids[i][c], id[c]);
-	if (s->generation)
+	if (s->generation) {
+		slot_watch(s, &control_page->head, i, m->block_timeout_us);
 		store_release_u32(&s->n_ids, n_classes);
-	else
-		pending[i] = (struct pending){fd, inode, m->generation, g};
+	} else {
+		pending[i] = (struct pending){fd, inode, m->generation, g, m->block_timeout_us};
+	}
 	return s->generation ? 0 : 1;
 }
 
@@ -194,6 +197,8 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 			continue;
 		/* One that cannot be mapped is missed, and counted as such: its bit is not quiet,
 		 * its slot has no generation. */
+		if (!s->retired)
+			slot_watch(s, &control_page->head, i, p->block_timeout_us);
 		if (!s->retired &&
 		    slot_attach(s, p->fd, &p->geometry, p->generation, control_page->cpu_ring,
 				attach_ids[i], n_classes) == 0)

@@ -73,7 +73,7 @@ int geometry_check(const struct geometry *g)
 		return -EBADMSG;
 	if (!g->n_ring || g->n_ring > ABI_MAX_CPUS || !g->n_side || g->n_side > GEOMETRY_MAX_SIDES)
 		return -EBADMSG;
-	if (g->policy > ABI_POLICY_DISCARD ||
+	if (g->policy > ABI_POLICY_BLOCK ||
 	    g->contexts & ~(u32)(ABI_CONTEXT_VPID | ABI_CONTEXT_VTID))
 		return -EBADMSG;
 	return 0;

@@ -5,6 +5,7 @@
 #include "lib/atomic.h"
 #include "lib/quick.h"
 #include "lib/side.h"
+#include "lib/waiter.h"
 
 #include <sys/syscall.h>
 
@@ -85,11 +86,15 @@ static int try_once(struct request *q, bool full)
 			 sequence_fast_given(q, sequence_area());
 }
 
-/* Everything that is not the usual case; r is what the first sequence said. */
-static __attribute__((noinline)) enum record_result
-finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 producer)
+static bool is_full(const struct request *q)
 {
-	bool full = q->n_parts || q->bytes > SEQUENCE_FAST_MAX;
+	return q->n_parts || q->bytes > SEQUENCE_FAST_MAX;
+}
+
+/* A record by sequences, or the side ring if they do not come to an end; r is what the first one said. */
+static enum record_result attempt(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 producer)
+{
+	bool full = is_full(q);
 
 	for (u32 turns = 0; turns < TURNS; turns++) {
 		switch (r) {
@@ -102,6 +107,8 @@ finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 
 				;
 			return RECORD_DONE;
 		case SEQUENCE_LOST:
+			if (waiter_refused(q->slot, q->cause))
+				return RECORD_REFUSED;
 			q->amount = 1;
 			return lose(q, ids, turns);
 		case SEQUENCE_STALE:
@@ -115,6 +122,7 @@ finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 
 			r = sequence_boundary(q, sequence_area());
 			if (r == SEQUENCE_STALE || r == SEQUENCE_NO_RING)
 				continue;
+			q->edge |= r == SEQUENCE_DONE;
 			r = try_once(q, true); /* on a boundary now, as likely as not */
 			continue;
 		default: /* abort, clock */
@@ -123,6 +131,45 @@ finish(struct request *q, int r, const struct record_clock *clock, u64 ids, u32 
 		}
 	}
 	return side_write(q, clock, ids, producer);
+}
+
+/* Policy block: the whole record again and again, outside of any ring in between, until there is room or it is too late.
+ * Whatever an attempt found (ring, clock, time) is found anew by the next. */
+static __attribute__((noinline, cold)) enum record_result
+wait_for_room(struct request *q, const struct record_clock *clock, u64 ids, u32 producer, bool side)
+{
+	enum record_result result = RECORD_REFUSED;
+	struct waiter w;
+
+	waiter_begin(&w, q->slot, q->generation);
+	while (result == RECORD_REFUSED) {
+		switch (waiter_next(&w)) {
+		case WAITER_STALE:
+			return RECORD_STALE;
+		case WAITER_LATE:
+			q->cause = ABI_LOST_FULL;
+			q->amount = 1;
+			return lose(q, ids, 0);
+		case WAITER_TRY:
+			break;
+		}
+		q->edge = 0;
+		result = side ? side_write(q, clock, ids, producer) :
+				attempt(q, try_once(q, is_full(q)), clock, ids, producer);
+		if (q->edge)
+			waiter_call(q->slot);
+	}
+	return result;
+}
+
+/* What every record has behind it that was not over with its first sequence. */
+static enum record_result finish(struct request *q, enum record_result result, const struct record_clock *clock,
+				 u64 ids, u32 producer, bool side)
+{
+	/* also where the boundary was published and the entry then refused: the consumer has that one to take */
+	if (q->edge)
+		waiter_call(q->slot);
+	return likely(result != RECORD_REFUSED) ? result : wait_for_room(q, clock, ids, producer, side);
 }
 
 /* Fills the request; false if the record is larger than `length` can say in the extended form. */
@@ -136,6 +183,7 @@ static inline bool request_init(struct request *q, struct slot *s, u32 generatio
 	q->body = body;
 	q->mult = mult;
 	q->head = (u32)head;
+	q->edge = 0;
 	if (unlikely(head + rest > ABI_MAX_RECORD - ABI_RECORD_EXTENDED))
 		return false;
 	q->bytes = ALIGN_UP((u32)head, 4u);
@@ -171,10 +219,11 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 		q.amount = 1;
 		return lose(&q, ids, 0);
 	}
-	if (side || !sequence_offset)
-		return side_write(&q, clock, ids, producer);
-	return finish(&q, try_once(&q, q.n_parts || q.bytes > SEQUENCE_FAST_MAX), clock, ids,
-		      producer);
+	side = side || !sequence_offset;
+	return finish(&q,
+		      side ? side_write(&q, clock, ids, producer) :
+			     attempt(&q, try_once(&q, is_full(&q)), clock, ids, producer),
+		      clock, ids, producer, side);
 }
 
 enum record_result record_finish(struct request *q, int r, const struct record_clock *clock, u64 ids,
@@ -182,7 +231,8 @@ enum record_result record_finish(struct request *q, int r, const struct record_c
 {
 	q->n_parts = 0;
 	q->head = (q->idlen >> 16) - ABI_RECORD_HEADER;
-	return finish(q, r, clock, ids, producer);
+	q->edge = 0;
+	return finish(q, attempt(q, r, clock, ids, producer), clock, ids, producer, false);
 }
 
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,

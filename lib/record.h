@@ -23,6 +23,7 @@ enum record_result {
 	RECORD_DONE = 0,
 	RECORD_LOST,  /* and counted in the ring */
 	RECORD_STALE, /* the slot has another generation: not recorded, not counted */
+	RECORD_REFUSED, /* inside lib/ only: policy block, full, and not counted yet */
 };
 
 /* Record `id` with the fields of parts[0..n_parts) in order. ids = vpid | (u64)vtid << 32.
@@ -31,7 +32,8 @@ enum record_result {
  * a string. Without any part the record has no fields. More parts are copied from where they are,
  * inside the sequence, and nothing is read beyond their size; a head alone of up to 248 bytes is
  * fastest. generation: what the caller found in s->generation (acquire) and built the record for.
- * `producer`: the daemon's number for this process. Keeps errno. */
+ * `producer`: the daemon's number for this process. Keeps errno. Under the policy `block` it waits while the
+ * ring is full, at most the slot's timeout; no cancellation point. */
 #define RECORD_HEADROOM 8
 enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 				const struct record_clock *clock, const struct record_part *parts,

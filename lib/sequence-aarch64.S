@@ -243,8 +243,8 @@ BEGIN sequence_full
 	add	x10, x10, 1
 	add	x11, x8, x14		/* entering needs the memory of x11 - ring and below */
 	ldr	w12, [x2, SLOT_POLICY]
-	cmp	w12, ABI_POLICY_DISCARD
-	b.eq	8021f
+	cmp	w12, ABI_POLICY_OVERWRITE
+	b.ne	8021f
 	add	x12, x6, ABI_LINE_HOLD
 	ldar	x12, [x12]		/* hold, then deadline: stored the other way round */
 	tbz	x12, 0, 8022f
@@ -323,6 +323,7 @@ BEGIN sequence_full
 	add	x11, x8, x15
 	add	x11, x11, x13
 	str	x11, [x10, ABI_SUB_END]
+	str	w14, [x0, REQUEST_EDGE]	/* anything but 0 */
 8051:	add	x8, x8, x15
 	add	x8, x8, x13		/* the new position, for the commit */
 
@@ -422,7 +423,7 @@ BEGIN sequence_boundary
 	COUNT	0
 	stlr	x8, [x6]		/* W1, commit */
 END sequence_boundary, SEQUENCE_DONE
-8080:	LEAVE	SEQUENCE_DONE
+8080:	LEAVE	SEQUENCE_SLOW
 	LOAD_EXITS
 FINISH sequence_boundary
 

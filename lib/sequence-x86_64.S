@@ -287,8 +287,8 @@ BEGIN sequence_full, 1
 8020:	mov	SLOT_RING_MASK(%rbx), %rcx
 	inc	%rcx
 	lea	(%rsi, %r13), %rdx	/* entering needs the memory of rdx - ring and below */
-	cmpl	$ABI_POLICY_DISCARD, SLOT_POLICY(%rbx)
-	je	8021f
+	cmpl	$ABI_POLICY_OVERWRITE, SLOT_POLICY(%rbx)
+	jne	8021f
 	mov	ABI_LINE_HOLD(%r9), %r12	/* hold, then deadline: stored the other way round */
 	test	$1, %r12b
 	jz	8022f
@@ -357,6 +357,7 @@ BEGIN sequence_full, 1
 	lea	(%rsi, %r14), %rcx
 	add	%rbp, %rcx
 	mov	%rcx, ABI_SUB_END(%r10, %rdx)
+	movl	$1, REQUEST_EDGE(%rdi)
 8051:	lea	(%rsi, %r14), %r14
 	add	%rbp, %r14		/* r14 = the new position, for the commit */
 
@@ -460,7 +461,7 @@ BEGIN sequence_boundary
 	COUNT	0
 	mov	%rsi, ABI_LINE_OFFSET(%r9)	/* W1, commit */
 END sequence_boundary, SEQUENCE_DONE
-8080:	LEAVE	SEQUENCE_DONE
+8080:	LEAVE	SEQUENCE_SLOW
 	LOAD_EXITS
 FINISH sequence_boundary
 

@@ -27,6 +27,7 @@
 #define REQUEST_PARTS      64
 #define REQUEST_AMOUNT     72
 #define REQUEST_HEAD       80
+#define REQUEST_EDGE       84
 #define PART_DATA          0
 #define PART_SIZE          8
 #define PART_STRING        12
@@ -80,6 +81,7 @@ struct request {
 	const struct record_part *parts;
 	u64 amount; /* sequence_lost: how many */
 	u32 head;   /* of body, exact: where the parts begin */
+	u32 edge;   /* out: not 0 if a boundary was published, or would have been by an attempt that was restarted */
 };
 
 #define REQUEST_AT(f, o) _Static_assert(offsetof(struct request, f) == (o), "request." #f)
@@ -98,6 +100,7 @@ REQUEST_AT(n_parts, REQUEST_N_PARTS);
 REQUEST_AT(parts, REQUEST_PARTS);
 REQUEST_AT(amount, REQUEST_AMOUNT);
 REQUEST_AT(head, REQUEST_HEAD);
+REQUEST_AT(edge, REQUEST_EDGE);
 _Static_assert(offsetof(struct record_part, data) == PART_DATA, "record_part.data");
 _Static_assert(offsetof(struct record_part, size) == PART_SIZE, "record_part.size");
 _Static_assert(offsetof(struct record_part, string) == PART_STRING, "record_part.string");
@@ -106,9 +109,9 @@ _Static_assert(sizeof(struct record_part) == PART_STRIDE, "record_part");
 /* The usual record: compact, inside a sub-buffer, not up to its last byte, one part. By clock. */
 int sequence_fast_counter(struct request *q, void *area);
 int sequence_fast_given(struct request *q, void *area);
-/* Any record: enters a sub-buffer, extended, exact fit, parts. */
+/* Any record: enters a sub-buffer, extended, exact fit (sets `edge`), parts. */
 int sequence_full(struct request *q, void *area);
-/* Publishes the boundary in front of a record that does not fit, and nothing else. */
+/* Publishes the boundary in front of a record that does not fit, and nothing else. SEQUENCE_SLOW: there was nothing to do. */
 int sequence_boundary(struct request *q, void *area);
 /* base := now, if still on that ring and newer. */
 int sequence_base(struct request *q, void *area);

@@ -5,6 +5,7 @@
 #include "lib/side.h"
 
 #include "lib/atomic.h"
+#include "lib/waiter.h"
 
 #include <sched.h>
 
@@ -115,7 +116,7 @@ static bool may_enter(const struct slot *s, const struct abi_ring *line, u64 pos
 {
 	u64 hold;
 
-	if (s->policy == ABI_POLICY_DISCARD) {
+	if (s->policy != ABI_POLICY_OVERWRITE) {
 		/* acquire: pairs with reader_consume(); only what was copied is overwritten */
 		*ret_cause = ABI_LOST_FULL;
 		return position + sub_size <= ring_size + load_acquire_u64(&line->consumed);
@@ -180,6 +181,7 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 			store_release_u64(&line->count[bit], count); /* W0 */
 			store_release_u64(&line->offset,
 					  ((position | (sub_size - 1)) + 1) | bit); /* W1 */
+			q->edge = 1;
 			continue;
 		}
 		to = sub + in + start;
@@ -197,8 +199,10 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 			to += ABI_RECORD_HEADER;
 		}
 		copy_body(to, q);
-		if (end == sub_size)
+		if (end == sub_size) {
 			header->end = position + start + step;
+			q->edge = 1;
+		}
 		/* before W1: should we die between the two, the next holder's time is clamped to a
 		 * record that never was, which is harmless; the other way round time would go back
 		 */
@@ -237,7 +241,9 @@ enum record_result side_write(struct request *q, const struct record_clock *cloc
 			result = RECORD_DONE;
 		unlock(line, me);
 	}
-	if (result == RECORD_LOST)
+	if (result == RECORD_LOST && waiter_refused(q->slot, q->cause))
+		result = RECORD_REFUSED;
+	else if (result == RECORD_LOST)
 		/* relaxed: a counter; a locked add, since others count without the lock */
 		(void)fetch_add_relaxed_u64(&line->lost[q->cause], 1);
 	slot_leave(q->slot, &signals);

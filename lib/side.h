@@ -7,7 +7,7 @@
 #include "lib/sequence.h"
 
 /* The request into a side ring of its slot, chosen by the thread's number. RECORD_DONE, RECORD_LOST
- * (counted; ABI_LOST_BUSY if the lock was not to be had in a bounded time) or RECORD_STALE.
+ * (counted; ABI_LOST_BUSY if the lock was not to be had in a bounded time), RECORD_STALE, or RECORD_REFUSED. Sets `edge`.
  * Async-signal-safe: the holder has its signals blocked, so that a handler never waits for its own
  * thread. */
 enum record_result side_write(struct request *q, const struct record_clock *clock, u64 ids,

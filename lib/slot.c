@@ -147,9 +147,20 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	s->size = size;
 	s->ids = ids;
 	s->n_ids = n_ids;
+	store_relaxed_u64(&s->stalled, 0);
 	/* last, release: pairs with the load at the head of each sequence and in slot_enter() */
 	store_release_u32(&s->generation, generation);
 	return 0;
+}
+
+void slot_watch(struct slot *s, const struct abi_control *page, u32 slot, u32 block_timeout_us)
+{
+	/* Only ever these values: writers of an earlier generation may read them. The generation (release) publishes them. */
+	s->wake = &page->wake[slot];
+	s->progress = &page->progress[slot];
+	s->session = &page->slot_generation[slot];
+	/* relaxed: a record that waits by the timeout of before does so once */
+	store_relaxed_u32(&s->block_timeout_us, block_timeout_us);
 }
 
 /* Waits until no thread is in the mapping outside a sequence, or the deadline (CLOCK_MONOTONIC) is over. */

@@ -42,6 +42,11 @@ struct slot {
 	const u16 *ids;	   /* id of each class index in this session, 0: not wanted */
 	u32 n_ids;
 	u32 retired;	   /* its users never left: the mapping stays, the slot is not used again */
+
+	/* The control page's words of this slot (lib/abi.h 9), constant once set; NULL: nobody is woken, nobody waits. */
+	const u32 *wake, *progress, *session;
+	u32 block_timeout_us; /* relaxed */
+	u64 stalled;	      /* relaxed; see waiter.c */
 } __attribute__((aligned(64))); /* what a sequence loads is one cache line */
 
 _Static_assert(offsetof(struct slot, geometry) == 64, "the line of a record");
@@ -63,6 +68,10 @@ SLOT_AT(policy, SLOT_POLICY);
  * Async-signal-safe. */
 int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation,
 		const u16 *cpu_ring, const u16 *ids, u32 n_ids);
+
+/* Who is woken when a sub-buffer is full, and what a refused record waits for, at most how long. Before the first
+ * slot_attach(); again at any time for another timeout. */
+void slot_watch(struct slot *s, const struct abi_control *page, u32 slot, u32 block_timeout_us);
 
 /* Ends the use of the ring: generation 0, membarrier(PRIVATE_EXPEDITED_RSEQ), waits (bounded) for users, then
  * covers the range with anonymous memory. If the membarrier fails or the users do not leave, the

@@ -78,7 +78,7 @@ struct wire_session {
 	u32 ring_shift, sub_shift, side_shift, side_sub_shift, n_ring, n_side, policy, contexts;
 	u64 size; /* of the memfd; must equal geometry_size() */
 	u32 n_classes;
-	u32 reserved;
+	u32 block_timeout_us; /* policy block: how long a record may wait for room; 0: not at all */
 };
 
 struct wire_done {

@@ -1,23 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/trace/body.h"
 
-typedef struct {
+struct ClassEntry {
 	const struct event_class *class; /* borrowed; NULL: no such id */
 	u32 least;                       /* bytes of a body at least, contexts included */
 	bool variable;                   /* ... and it may be more */
 	bool used;
-} Entry;
-
-struct ClassTable {
-	Entry *entries; /* owned; by id */
-	u32 n;
-	u32 contexts_size;
 };
 
 /* False: this class cannot be decoded by anybody. */
-static bool entry_fill(Entry *e, const struct event_class *class, u32 contexts_size)
+static bool entry_fill(ClassEntry *e, const struct event_class *class, u32 contexts_size)
 {
-	Entry new = {.class = class, .least = contexts_size};
+	ClassEntry new = {.class = class, .least = contexts_size};
 
 	if (class->n_fields > CLASS_MAX_FIELDS)
 		return false;
@@ -53,7 +47,8 @@ int class_table_new(ClassTable **ret, const TraceClass *classes, size_t n, u32 c
 			highest = MAX(highest, classes[i].id);
 	t->n = highest + 1;
 	t->entries = calloc(t->n, sizeof(*t->entries));
-	if (!t->entries)
+	t->sizes = malloc(t->n * sizeof(*t->sizes));
+	if (!t->entries || !t->sizes)
 		return -ENOMEM;
 	t->contexts_size =
 	    (contexts & ABI_CONTEXT_VPID ? 4 : 0) + (contexts & ABI_CONTEXT_VTID ? 4 : 0);
@@ -61,6 +56,11 @@ int class_table_new(ClassTable **ret, const TraceClass *classes, size_t n, u32 c
 		if (classes[i].id <= ABI_ID_MAX)
 			(void)entry_fill(&t->entries[classes[i].id], classes[i].class,
 					 t->contexts_size);
+	for (u32 id = 0; id < t->n; id++) {
+		const ClassEntry *e = &t->entries[id];
+
+		t->sizes[id] = e->class && !e->variable ? e->least : CLASS_SIZE_VARIES;
+	}
 	*ret = steal_ptr(t);
 	return 0;
 }
@@ -70,6 +70,7 @@ ClassTable *class_table_free(ClassTable *t)
 	if (!t)
 		return NULL;
 	free(t->entries);
+	free(t->sizes);
 	free(t);
 	return NULL;
 }
@@ -106,9 +107,14 @@ static const u8 *field_walk(const struct class_field *f, const u8 *p, const u8 *
 	return p;
 }
 
+bool class_table_known(const ClassTable *t, u32 id)
+{
+	return id < t->n && t->entries[id].class;
+}
+
 bool class_table_check(const ClassTable *t, u32 id, const u8 *body, u32 size)
 {
-	const Entry *e = id < t->n ? &t->entries[id] : NULL;
+	const ClassEntry *e = id < t->n ? &t->entries[id] : NULL;
 	const u8 *end = body + size, *p = body;
 
 	if (!e || !e->class || size < e->least)

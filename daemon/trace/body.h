@@ -7,7 +7,17 @@
 
 #include "daemon/trace/trace.h"
 
-typedef struct ClassTable ClassTable;
+typedef struct ClassEntry ClassEntry;
+
+/* sizes[id]: what a body of that id takes, contexts included, if it always takes the same: then the check is this one
+ * comparison. CLASS_SIZE_VARIES: it does not, or there is no such id. */
+typedef struct {
+	u32 *sizes;	     /* owned; n */
+	ClassEntry *entries; /* owned; n */
+	u32 n;
+	u32 contexts_size;
+} ClassTable;
+#define CLASS_SIZE_VARIES UINT32_MAX
 
 /* Borrows the classes. Of two with one id the later counts (the daemon gives no id twice). Classes
  * that cannot be decoded (a type that is none) are left out. 0 or -ENOMEM. */
@@ -18,6 +28,12 @@ DEFINE_CLEANUP(ClassTable *, class_table_free)
 /* True if id is known and `size` bytes at `body` (contexts, then fields) are exactly what it says.
  */
 bool class_table_check(const ClassTable *t, u32 id, const u8 *body, u32 size);
+
+static inline u32 class_table_size(const ClassTable *t, u32 id)
+{
+	return id < t->n ? t->sizes[id] : CLASS_SIZE_VARIES;
+}
+bool class_table_known(const ClassTable *t, u32 id);
 
 /* Remembers that a record of id is kept; then only such classes are listed, by id. */
 void class_table_use(ClassTable *t, u32 id);

@@ -140,6 +140,24 @@ void trace_name(char *ret, size_t size, const char *label)
 	ret[n] = '\0';
 }
 
+void trace_ring_name(char ret[40], u32 ring, u32 n_ring, u32 cpu)
+{
+	if (ring < n_ring)
+		(void)snprintf(ret, 40, "cpu_%u", cpu);
+	else
+		(void)snprintf(ret, 40, "side_%u", ring - n_ring);
+}
+
+int trace_draw_uuid(u8 ret[16])
+{
+	/* never blocks once the kernel's pool is up, which is before any daemon */
+	if (getrandom(ret, 16, 0) != 16)
+		return -EIO;
+	ret[6] = (ret[6] & 0x0F) | 0x40; /* RFC 4122: version 4, random */
+	ret[8] = (ret[8] & 0x3F) | 0x80;
+	return 0;
+}
+
 int trace_new(Trace **ret, int dir_fd, const char *name)
 {
 	_cleanup_(trace_freep) Trace *t = calloc(1, sizeof(*t));
@@ -149,12 +167,9 @@ int trace_new(Trace **ret, int dir_fd, const char *name)
 	if (!t)
 		return -ENOMEM;
 	t->dir_fd = t->index_fd = t->fd = -1;
-	/* never blocks once the kernel's pool is up, which is before any daemon */
-	if (getrandom(t->uuid, sizeof(t->uuid), 0) != sizeof(t->uuid))
-		return -EIO;
-	t->uuid[6] = (t->uuid[6] & 0x0F) | 0x40; /* RFC 4122: version 4, random */
-	t->uuid[8] = (t->uuid[8] & 0x3F) | 0x80;
-
+	r = trace_draw_uuid(t->uuid);
+	if (r < 0)
+		return r;
 	trace_name(safe, sizeof(safe), name);
 	r = make_directory(dir_fd, safe, &t->dir_fd);
 	if (r == 0)

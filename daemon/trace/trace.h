@@ -60,6 +60,12 @@ int trace_finish(Trace *t, const char *metadata, size_t size);
 const u8 *trace_uuid(const Trace *t);
 u64 trace_bytes(const Trace *t); /* of all files so far */
 
+/* The name of a ring's stream file: "cpu_3" for the ring of a CPU, "side_0" for the first behind n_ring. */
+void trace_ring_name(char ret[40], u32 ring, u32 n_ring, u32 cpu);
+
+/* A random uuid for a trace. 0 or -EIO. */
+int trace_draw_uuid(u8 ret[16]);
+
 /* Copies label to ret (at most size - 1 bytes) as a file name that no reader or shell stumbles
  * over: bytes other than letters, digits and "._@:+-" become '_', and so does a leading '.'. Never
  * empty. */

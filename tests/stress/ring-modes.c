@@ -2,10 +2,13 @@
 /* One ring under writers: overwrite with snapshots, discard with a consumer, SIGKILL at random. */
 #include "tests/stress/ring.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static void overwrite(u32 seconds, bool hold)
@@ -70,7 +73,7 @@ static void mark(u32 ring, const struct record *record, const struct pay *p)
 	*byte |= bit;
 }
 
-static u64 consume(const struct reader *r, u32 ring, struct consumer *c)
+static u64 consume(const struct reader *r, u32 ring, struct consumer *c, struct abi_control *page)
 {
 	u64 offset, count, n = 0;
 
@@ -116,16 +119,20 @@ static u64 consume(const struct reader *r, u32 ring, struct consumer *c)
 		}
 		c->at = offset >= start + r->sub_size ? start + r->sub_size : end;
 		reader_consume(r, c->at);
+		/* as the daemon does it (daemon/beacon.c), which this room does not know */
+		(void)fetch_add_seq_cst_u32(&page->progress[0], 1);
+		(void)syscall(SYS_futex, &page->progress[0], FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	}
 	if (c->count != count)
 		bad("ring %u: walked %lu, counted %lu", ring, c->count, count);
 	return n;
 }
 
-/* Every number is seen once or counted lost, exactly. */
-void mode_discard(u32 seconds)
+/* Every number is seen once or counted lost, exactly; under `block`, with a reader that is slow and lives, seen once. */
+static void every_number(u32 seconds, u32 policy)
 {
-	struct region r = make_region(18, 14, N_CPU, N_SIDE, ABI_POLICY_DISCARD, 1);
+	struct region r = make_region(18, 14, N_CPU, N_SIDE, policy, 1);
+	struct abi_control *page = mmap(NULL, ABI_PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct consumer c[N_RINGS] = {0};
 	struct reader readers[N_RINGS];
 	u64 seen = 0, end, lost;
@@ -141,18 +148,25 @@ void mode_discard(u32 seconds)
 		reader_init(&readers[i], r.map, &r.geometry, i);
 	writers.number_lost = true;
 	writers.side_share = 200;
+	if (page == MAP_FAILED)
+		_exit(2);
+	page->slot_generation[0] = 1;
+	if (policy == ABI_POLICY_BLOCK)
+		slot_watch(writers.slot, page, 0, 60 * 1000000);
 	pid = writers_start(&r, 0, 4);
 	end = wall() + seconds * NSEC_PER_SEC;
 	for (bool over = false; n_bad < 100;) {
 		u64 got = 0;
 
 		for (u32 i = 0; i < N_RINGS; i++)
-			got += consume(&readers[i], i, &c[i]);
+			got += consume(&readers[i], i, &c[i], page);
 		seen += got;
 		if (over)
 			break;
 		if (wall() >= end)
 			store_relaxed_u32(&shared->stop, 1);
+		if (policy == ABI_POLICY_BLOCK && !over)
+			nap(2000); /* most of the time the rings are full */
 		if (!got && waitpid(pid, &status, WNOHANG) == pid)
 			over = true; /* once more, for what came between the two */
 		else if (!got)
@@ -165,9 +179,24 @@ void mode_discard(u32 seconds)
 	if (seen + lost != o.number[0] + o.number[1] || lost != o.lost[0] + o.lost[1])
 		bad("numbers %lu, seen %lu, lost in rings %lu, in threads %lu",
 		    o.number[0] + o.number[1], seen, lost, o.lost[0] + o.lost[1]);
+	/* (busy is a side ring's lock, whose holder was away: under every policy) */
+	for (u32 i = 0; i < N_RINGS; i++)
+		if (policy == ABI_POLICY_BLOCK && reader_lost_by(&readers[i], ABI_LOST_FULL))
+			bad("ring %u: lost although the reader lives", i);
 	printf("  numbers %lu = seen once %lu + counted %lu; extended %lu, by handlers %lu\n",
 	       o.number[0] + o.number[1], seen, lost, checked.extended, o.number[1]);
+	(void)munmap(page, ABI_PAGE);
 	region_close(&r);
+}
+
+void mode_discard(u32 seconds)
+{
+	every_number(seconds, ABI_POLICY_DISCARD);
+}
+
+void mode_block(u32 seconds)
+{
+	every_number(seconds, ABI_POLICY_BLOCK);
 }
 
 /* Four processes of two threads on one set of rings, SIGKILL at random: a snapshot after each death

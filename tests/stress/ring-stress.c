@@ -107,7 +107,8 @@ static const struct {
 	void (*run)(u32 seconds);
 } modes[] = {
     {"overwrite", mode_overwrite}, {"overwrite-nohold", mode_overwrite_nohold},
-    {"discard", mode_discard},     {"attach", mode_attach},
+    {"discard", mode_discard},     {"block", mode_block},
+    {"attach", mode_attach},
     {"punch", mode_punch},         {"kill", mode_kill},
     {"step", mode_step},           {"instructions", mode_instructions},
 };

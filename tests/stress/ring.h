@@ -118,6 +118,7 @@ void check_totals(struct region *r, u32 n);
 void mode_overwrite(u32 seconds);
 void mode_overwrite_nohold(u32 seconds);
 void mode_discard(u32 seconds);
+void mode_block(u32 seconds);
 void mode_attach(u32 seconds);
 void mode_punch(u32 seconds);
 void mode_kill(u32 seconds);

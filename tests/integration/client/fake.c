@@ -3,10 +3,13 @@
 
 #include <fcntl.h>
 #include <glib/gstdio.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 
 #include "lib/atomic.h"
@@ -43,6 +46,7 @@ struct Fake {
 	GArray *exchanges;
 	char *reason;
 	struct geometry geometry;
+	u32 block_timeout_us;
 	u32 n_cpu;
 };
 
@@ -58,6 +62,14 @@ static int bind_socket(Fake *f)
 	g_assert_no_errno(chmod(f->socket, 0666));
 	g_assert_no_errno(listen(fd, 64));
 	return fd;
+}
+
+static void progress(Fake *f, u32 slot)
+{
+	u32 *word = &f->page->head.progress[slot];
+
+	(void)fetch_add_seq_cst_u32(word, 1);
+	(void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Masks first, then the slot's generation, then the generation, as the design says. */
@@ -81,6 +93,9 @@ static void publish(Fake *f)
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
 		store_release_u32(&f->page->head.slot_generation[i],
 				  f->sessions[i].running ? f->sessions[i].generation : 0);
+	/* whoever waits for room of a session that is over */
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		progress(f, i);
 	store_release_u32(&f->page->head.generation, f->page->head.generation + 1);
 }
 
@@ -158,6 +173,7 @@ static void send_session(Fake *f, int fd, u32 slot, uid_t uid, const u32 *ids, u
 	    .contexts = r->geometry.contexts,
 	    .size = r->size,
 	    .n_classes = n_sent,
+	    .block_timeout_us = f->block_timeout_us,
 	};
 	if (b == FAKE_BIG) {
 		struct geometry g;
@@ -320,6 +336,55 @@ void fake_memory(Fake *f, u64 memory)
 				      ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID | ABI_CONTEXT_VTID,
 				      NULL),
 			==, 0);
+}
+
+void fake_policy(Fake *f, u32 policy, u32 block_timeout_us)
+{
+	f->geometry.policy = policy;
+	f->block_timeout_us = block_timeout_us;
+}
+
+u32 fake_consume(Fake *f, u32 slot)
+{
+	FakeSession *s = &f->sessions[slot];
+	u32 n = 0;
+
+	g_mutex_lock(&f->lock);
+	for (u32 i = 0; i < s->n_owners; i++)
+		for (u32 k = 0; k < f->geometry.n_ring + f->geometry.n_side; k++) {
+			struct reader r;
+			u64 offset, count, consumed;
+
+			reader_init(&r, s->owners[i].region.map, &f->geometry, k);
+			consumed = load_relaxed_u64(&r.line->consumed);
+			if (reader_position(&r, &offset, &count) < 0 || offset < consumed + r.sub_size)
+				continue;
+			reader_consume(&r, consumed + r.sub_size);
+			n++;
+		}
+	if (n)
+		progress(f, slot);
+	g_mutex_unlock(&f->lock);
+	return n;
+}
+
+u64 fake_count(Fake *f, u32 slot)
+{
+	FakeSession *s = &f->sessions[slot];
+	u64 sum = 0;
+
+	g_mutex_lock(&f->lock);
+	for (u32 i = 0; i < s->n_owners; i++)
+		for (u32 k = 0; k < f->geometry.n_ring + f->geometry.n_side; k++) {
+			u64 offset, count;
+			struct reader r;
+
+			reader_init(&r, s->owners[i].region.map, &f->geometry, k);
+			g_assert_cmpint(reader_position(&r, &offset, &count), ==, 0);
+			sum += count;
+		}
+	g_mutex_unlock(&f->lock);
+	return sum;
 }
 
 Fake *fake_new(void)

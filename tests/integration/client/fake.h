@@ -50,6 +50,12 @@ const char *fake_directory(Fake *f);
 void fake_behave(Fake *f, FakeBehaviour b);
 /* Bytes of each session's rings, for those that start from now on. */
 void fake_memory(Fake *f, u64 memory);
+/* Of sessions that start from now on; behind fake_memory(). */
+void fake_policy(Fake *f, u32 policy, u32 block_timeout_us);
+/* A reader: gives a sub-buffer of each ring that has a whole one back, and says so. How many there were. */
+u32 fake_consume(Fake *f, u32 slot);
+/* Records ever written to a session's rings. */
+u64 fake_count(Fake *f, u32 slot);
 /* Between accept and the answer: called on the fake's thread. */
 void fake_before_answer(Fake *f, void (*call)(void *), void *userdata);
 

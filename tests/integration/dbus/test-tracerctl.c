@@ -118,7 +118,7 @@ static void session_life(Desk *d, const void *unused)
 	session_info(manager_find(d->b->manager, "flight"), &info);
 	g_assert_cmpuint(info.config->memory, ==, 4 << 20);
 	g_assert_cmpuint(info.config->events.n, ==, 2);
-	g_assert_cmpuint(info.config->snapshot.max_count, ==, 3);
+	g_assert_cmpuint(info.config->snapshot.keep.max_count, ==, 3);
 	g_assert_true(info.config->autostart);
 	fails(d, "create flight", 1, "already");
 	fine(d, "start flight", "");

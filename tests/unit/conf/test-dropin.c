@@ -216,8 +216,8 @@ static void test_merged(Fixture *f, gconstpointer data)
 	g_assert_true(s->autostart);
 	g_assert_cmpuint(s->events.n, ==, 1);
 	g_assert_cmpstr(s->events.v[0], ==, "c:*");
-	g_assert_cmpuint(s->snapshot.max_count, ==, 6);
-	g_assert_cmpuint(s->snapshot.max_age_ns, ==, 86400 * NSEC_PER_SEC);
+	g_assert_cmpuint(s->snapshot.keep.max_count, ==, 6);
+	g_assert_cmpuint(s->snapshot.keep.max_age_ns, ==, 86400 * NSEC_PER_SEC);
 	g_assert_cmpuint(f->config->daemon.max_memory, ==, 3ull << 30);
 	g_assert_cmpint(f->config->daemon.clock, ==, CLOCK_MONO);
 	/* and each says where it comes from */
@@ -249,12 +249,32 @@ static void test_reset(Fixture *f, gconstpointer data)
 	s = session(f, "s");
 	g_assert_false(s->autostart);
 	g_assert_cmpuint(s->memory, ==, 4 << 20);
-	g_assert_cmpuint(s->snapshot.max_count, ==, 20);
+	g_assert_cmpuint(s->snapshot.keep.max_count, ==, 20);
 	g_assert_cmpstr(s->file, ==, dropin);
 	g_assert_null(session_config_origin(s, "autostart"));
 	put(f, ETC, "tracer.conf.d/a.conf", "sessions: { s: { memory = \"4M\"; reset = false; }; };\n");
 	g_assert_cmpint(load(f), ==, 0);
 	g_assert_true(session(f, "s")->autostart);
+}
+
+/* What one file sets up another may turn off, and is only told of it; what nobody said of io was forgotten. */
+static void test_output(Fixture *f, gconstpointer data)
+{
+	put(f, USR, "tracer.conf", "sessions: { s: { output = \"/srv/x\"; file_size = \"2M\"; }; };\n");
+	put(f, ETC, "tracer.conf.d/a.conf", "sessions: { s: { io = \"write\"; }; };\n");
+	g_assert_cmpint(load(f), ==, 0);
+	g_assert_cmpuint(f->problems.n, ==, 0);
+	g_assert_cmpint(session(f, "s")->io, ==, IO_WRITE);
+	put(f, ETC, "tracer.conf.d/a.conf", "sessions: { s: { io = \"none\"; }; };\n");
+	g_assert_cmpint(load(f), ==, 0);
+	g_assert_cmpuint(f->problems.n, ==, 1);
+	g_assert_true(f->problems.v[0].warning);
+	g_assert_nonnull(strstr(f->problems.v[0].text, "output"));
+	g_assert_nonnull(strstr(f->problems.v[0].text, "a.conf:1)"));
+	g_assert_cmpint(session(f, "s")->io, ==, IO_NONE);
+	put(f, ETC, "tracer.conf.d/a.conf", "sessions: { s: { level = \"info\"; }; };\n");
+	g_assert_cmpint(load(f), ==, -EINVAL);
+	g_assert_null(config_find(f->config, "s"));
 }
 
 /* A mistake costs what it is in, not what was there before. */
@@ -360,6 +380,7 @@ int main(int argc, char **argv)
 		{ "/dropin/masked-main", test_masked_main },
 		{ "/dropin/merged", test_merged },
 		{ "/dropin/reset", test_reset },
+		{ "/dropin/output", test_output },
 		{ "/dropin/broken-group", test_broken_group },
 		{ "/dropin/broken-file", test_broken_file },
 		{ "/dropin/blame", test_blame },

@@ -210,6 +210,8 @@ static void test_choices(void)
 	g_assert_cmpstr(policy_name(POLICY_DISCARD), ==, "discard");
 	g_assert_cmpstr(buffers_name(BUFFERS_PER_PROCESS), ==, "per-process");
 	g_assert_cmpstr(io_name(IO_NONE), ==, "none");
+	g_assert_cmpstr(io_name(IO_DIRECT), ==, "direct");
+	g_assert_cmpstr(policy_name(POLICY_BLOCK), ==, "block");
 	g_assert_cmpstr(on_stop_name(ON_STOP_SNAPSHOT), ==, "snapshot");
 	g_assert_cmpstr(clock_choice_name(CLOCK_MONO), ==, "monotonic");
 }
@@ -234,7 +236,12 @@ static void test_defaults(void)
 	g_assert_cmpuint(s->memory, ==, 16 << 20);
 	g_assert_cmpint(s->level, ==, 14);
 	g_assert_cmpuint(s->contexts, ==, 3);
-	g_assert_cmpuint(s->snapshot.keep_free_percent, ==, 10);
+	g_assert_cmpuint(s->snapshot.keep.keep_free_percent, ==, 10);
+	g_assert_cmpuint(s->files.keep_free_percent, ==, 10);
+	g_assert_cmpuint(s->files.max_count, ==, 0);
+	g_assert_cmpuint(s->flush_interval_ns, ==, NSEC_PER_SEC);
+	g_assert_cmpint(s->io, ==, IO_NONE);
+	g_assert_null(s->output);
 	g_assert_true(s->snapshot.on_crash);
 }
 

@@ -83,20 +83,36 @@ static void test_set(void)
 	set(s, "contexts", STRINGS("vtid"));
 	g_assert_cmpuint(s->contexts, ==, 2);
 	set(s, "snapshot.max_count", INT(0));
-	g_assert_cmpuint(s->snapshot.max_count, ==, 0);
+	g_assert_cmpuint(s->snapshot.keep.max_count, ==, 0);
 	set(s, "snapshot.min_interval", STRING("1500ms"));
 	g_assert_cmpuint(s->snapshot.min_interval_ns, ==, 1500000000);
 	set(s, "snapshot.min_interval", INT(0));
 	g_assert_cmpuint(s->snapshot.min_interval_ns, ==, 0);
 	/* one of the two, never both */
 	set(s, "snapshot.keep_free", STRING("2G"));
-	g_assert_cmpuint(s->snapshot.keep_free, ==, 2ull << 30);
-	g_assert_cmpuint(s->snapshot.keep_free_percent, ==, 0);
+	g_assert_cmpuint(s->snapshot.keep.keep_free, ==, 2ull << 30);
+	g_assert_cmpuint(s->snapshot.keep.keep_free_percent, ==, 0);
 	set(s, "snapshot.keep_free", STRING("5%"));
-	g_assert_cmpuint(s->snapshot.keep_free, ==, 0);
-	g_assert_cmpuint(s->snapshot.keep_free_percent, ==, 5);
+	g_assert_cmpuint(s->snapshot.keep.keep_free, ==, 0);
+	g_assert_cmpuint(s->snapshot.keep.keep_free_percent, ==, 5);
 	set(s, "snapshot.keep_free", STRING("0%"));
-	g_assert_cmpuint(s->snapshot.keep_free_percent, ==, 0);
+	g_assert_cmpuint(s->snapshot.keep.keep_free_percent, ==, 0);
+	/* of the output alone */
+	set(s, "snapshot.keep_free", STRING("3G"));
+	set(s, "output_keep_free", STRING("7%"));
+	g_assert_cmpuint(s->files.keep_free, ==, 0);
+	g_assert_cmpuint(s->files.keep_free_percent, ==, 7);
+	g_assert_cmpuint(s->snapshot.keep.keep_free, ==, 3ull << 30);
+	g_assert_cmpuint(s->snapshot.keep.keep_free_percent, ==, 0);
+	set(s, "output_keep_free", STRING("4G"));
+	g_assert_cmpuint(s->files.keep_free, ==, 4ull << 30);
+	g_assert_cmpuint(s->files.keep_free_percent, ==, 0);
+	set(s, "io", STRING("mmap"));
+	g_assert_cmpint(s->io, ==, IO_MMAP);
+	set(s, "output", STRING("/srv/x"));
+	g_assert_cmpstr(s->output, ==, "/srv/x");
+	set(s, "output", STRING(""));
+	g_assert_null(s->output);
 	set(s, "users", (ConfigValue){ .type = CONFIG_STRINGS });
 	g_assert_cmpuint(s->users.n, ==, 0);
 }
@@ -118,8 +134,10 @@ static void test_refuse(void)
 	refuse(s, "snapshot_directory", STRING("/tmp"), "daemon");
 	refuse(s, "name", STRING("y"), "configuration files only");
 	refuse(s, "reset", BOOL(true), "configuration files only");
-	refuse(s, "output", STRING("/x"), "io = \"none\"");
-	refuse(s, "io", STRING("mmap"), "io = \"none\"");
+	refuse(s, "output", STRING("x"), "begin with '/'");
+	refuse(s, "io", STRING("relay"), "\"auto\"");
+	refuse(s, "io", STRING("drect"), "\"direct\"");
+	refuse(s, "output_keep_free", STRING("100%"), "1% to 99%");
 	refuse(s, "memory", BOOL(true), "256K to 1T");
 	refuse(s, "memory", INT(INT64_MIN), "256K to 1T");
 	refuse(s, "memory", INT(INT64_MAX), "256K to 1T");
@@ -158,6 +176,40 @@ static void test_check(void)
 			 1024 * 4096 + 2 * 512 * 1024 + 4096 + 2 * 4096);
 }
 
+/* Who writes nothing has no use for files, and blocks nobody. */
+static void test_check_output(void)
+{
+	static const struct {
+		const char *key, *value;
+	} files[] = {
+		{ "output", "/srv/x" },	 { "file_size", "1M" },	   { "file_interval", "1h" },
+		{ "output_size", "2M" }, { "output_age", "7d" },
+	};
+
+	for (size_t i = 0; i < G_N_ELEMENTS(files); i++) {
+		_cleanup_(session_config_freep) SessionConfig *s = NULL;
+		_cleanup_free_ char *wrong = NULL;
+
+		g_assert_cmpint(session_config_new(&s, "x"), ==, 0);
+		set(s, files[i].key, STRING(files[i].value));
+		g_assert_cmpint(session_config_check(s, &wrong), ==, -EINVAL);
+		g_assert_true(g_str_has_prefix(wrong, files[i].key));
+		set(s, "io", STRING("auto"));
+		g_assert_cmpint(session_config_check(s, NULL), ==, 0);
+	}
+	for (Io io = IO_NONE; io <= IO_DIRECT; io++) {
+		_cleanup_(session_config_freep) SessionConfig *s = NULL;
+		_cleanup_free_ char *wrong = NULL;
+
+		g_assert_cmpint(session_config_new(&s, "x"), ==, 0);
+		set(s, "io", STRING(io_name(io)));
+		set(s, "policy", STRING("discard"));
+		g_assert_cmpint(session_config_check(s, NULL), ==, 0);
+		set(s, "policy", STRING("block"));
+		g_assert_cmpint(session_config_check(s, &wrong), ==, io == IO_NONE ? -EINVAL : 0);
+	}
+}
+
 /* Every key makes a difference, and a copy has it. */
 static void test_copy(void)
 {
@@ -172,6 +224,18 @@ static void test_copy(void)
 		{ "memory", { .type = CONFIG_STRING, .string = "5M" } },
 		{ "sub_buffers", { .type = CONFIG_INT, .integer = 32 } },
 		{ "contexts", { .type = CONFIG_STRINGS } },
+		{ "policy", { .type = CONFIG_STRING, .string = "block" } },
+		{ "io", { .type = CONFIG_STRING, .string = "splice" } },
+		{ "output", { .type = CONFIG_STRING, .string = "/srv/x" } },
+		{ "flush_interval", { .type = CONFIG_STRING, .string = "7s" } },
+		{ "block_timeout", { .type = CONFIG_STRING, .string = "7s" } },
+		{ "file_size", { .type = CONFIG_STRING, .string = "7M" } },
+		{ "file_interval", { .type = CONFIG_STRING, .string = "7h" } },
+		{ "file_count", { .type = CONFIG_INT, .integer = 7 } },
+		{ "output_size", { .type = CONFIG_STRING, .string = "7G" } },
+		{ "output_age", { .type = CONFIG_STRING, .string = "7d" } },
+		{ "output_keep_free", { .type = CONFIG_STRING, .string = "7%" } },
+		{ "output_keep_free", { .type = CONFIG_STRING, .string = "7G" } },
 		{ "on_stop", { .type = CONFIG_STRING, .string = "snapshot" } },
 		{ "snapshot.on_crash", { .type = CONFIG_BOOL } },
 		{ "snapshot.max_count", { .type = CONFIG_INT, .integer = 7 } },
@@ -216,6 +280,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/session/set", test_set);
 	g_test_add_func("/session/refuse", test_refuse);
 	g_test_add_func("/session/check", test_check);
+	g_test_add_func("/session/check-output", test_check_output);
 	g_test_add_func("/session/copy", test_copy);
 	return g_test_run();
 }

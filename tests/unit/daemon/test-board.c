@@ -6,8 +6,11 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <glib/gstdio.h>
+#include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
 
 typedef struct {
 	char *directory, *path;
@@ -139,6 +142,116 @@ static void test_slots(Fixture *x, gconstpointer data)
 	g_assert_cmpuint(p->mask[0] | p->mask[1], ==, 0);
 }
 
+static gpointer call_later(gpointer data)
+{
+	const u32 *wake = data;
+
+	/* as a program does it: by a mapping that it cannot write to */
+	while (!load_relaxed_u32(wake))
+		;
+	while (syscall(SYS_futex, wake, FUTEX_WAKE, 1, NULL, NULL, 0) == 0)
+		g_thread_yield();
+	return NULL;
+}
+
+static gint n_waiting;
+
+static gpointer wait_for_progress(gpointer data)
+{
+	const u32 *progress = data;
+	u32 was = load_acquire_u32(progress);
+
+	(void)g_atomic_int_add(&n_waiting, 1);
+
+	/* bounded: a waking that does not come fails the test */
+	return GINT_TO_POINTER(syscall(SYS_futex, progress, FUTEX_WAIT, was, &(struct timespec){ 20, 0 }, NULL, 0) == 0 ||
+			       errno == EAGAIN);
+}
+
+static void test_beacon(Fixture *x, gconstpointer data)
+{
+	Board *b = open_as(x, CLOCK_MONO);
+	const struct abi_control_page *p = map_as_program(x);
+	Beacon beacon = board_beacon(b, 5);
+	GThread *t;
+	gint64 begin;
+
+	g_assert_cmpint(beacon_arm(&beacon), ==, 0);
+	g_assert_cmpuint(p->head.wake[5], ==, 1);
+	g_assert_cmpuint(p->head.wake[4] | p->head.wake[6], ==, 0);
+	/* nobody: in pieces, and no longer than was asked for */
+	begin = g_get_monotonic_time();
+	g_assert_true(beacon_wait(&beacon, 20 * NSEC_PER_MSEC));
+	g_assert_true(beacon_wait(&beacon, 20 * NSEC_PER_MSEC));
+	g_assert_false(beacon_wait(&beacon, NSEC_PER_MSEC));
+	g_assert_cmpint(g_get_monotonic_time() - begin, >=, 2000 + 4000 + 1000);
+	beacon_disarm(&beacon);
+	g_assert_cmpuint(p->head.wake[5], ==, 0);
+	/* not armed: no sleep */
+	begin = g_get_monotonic_time();
+	g_assert_true(beacon_wait(&beacon, NSEC_PER_SEC));
+	/* called by a program */
+	beacon.patience = BEACON_WAIT_MAX;
+	g_assert_cmpint(beacon_arm(&beacon), ==, 0);
+	t = g_thread_new("program", call_later, (gpointer)&p->head.wake[5]);
+	g_assert_true(beacon_wait(&beacon, UINT64_MAX));
+	g_assert_cmpuint(beacon.patience, ==, BEACON_WAIT_MIN);
+	g_thread_join(t);
+	/* called from inside before it sleeps: it does not */
+	beacon_call(&beacon);
+	beacon.patience = BEACON_WAIT_MAX;
+	g_assert_true(beacon_wait(&beacon, UINT64_MAX));
+	g_assert_cmpuint(beacon.patience, ==, BEACON_WAIT_MIN);
+	(void)board_free(b);
+}
+
+static void test_progress(Fixture *x, gconstpointer data)
+{
+	Board *b = open_as(x, CLOCK_MONO);
+	const struct abi_control_page *p = map_as_program(x);
+	u64 one[SCOPE_WORDS] = { 1 };
+
+	for (u32 what = 0; what < 4; what++) {
+		Beacon beacon = board_beacon(b, 7);
+		u32 was = p->head.progress[7];
+		GThread *t[3];
+
+		(void)board_session_begin(b, 7, one);
+		g_assert_cmpuint(p->head.progress[7], !=, was);
+		was = p->head.progress[7];
+		g_assert_cmpint(beacon_arm(&beacon), ==, 0);
+		for (u32 i = 0; i < 3; i++)
+			t[i] = g_thread_new("writer", wait_for_progress, (gpointer)&p->head.progress[7]);
+		while (g_atomic_int_get(&n_waiting) < 3)
+			g_thread_yield();
+		g_atomic_int_set(&n_waiting, 0);
+		/* asleep or not yet: each of them goes on */
+		while (p->head.progress[7] == was) {
+			switch (what) {
+			case 0:
+				beacon_progress(&beacon);
+				break;
+			case 1:
+				(void)board_session_renew(b, 7);
+				break;
+			case 2:
+				board_session_end(b, 7);
+				break;
+			default:
+				/* the next daemon's first act, for those of one that was killed */
+				(void)board_free(b);
+				b = open_as(x, CLOCK_MONO);
+			}
+		}
+		for (u32 i = 0; i < 3; i++)
+			g_assert_true(GPOINTER_TO_INT(g_thread_join(t[i])));
+		/* who sleeps for a session that is over does not sleep on */
+		g_assert_cmpuint(p->head.wake[7], ==, what == 0);
+		board_session_end(b, 7);
+	}
+	(void)board_free(b);
+}
+
 /* Numbers come around after 2^32 changes; 0 means "no session" and is left out. */
 static void test_wrap(Fixture *x, gconstpointer data)
 {
@@ -212,6 +325,8 @@ int main(int argc, char **argv)
 	ADD("create", test_create);
 	ADD("outlives", test_outlives);
 	ADD("slots", test_slots);
+	ADD("beacon", test_beacon);
+	ADD("progress", test_progress);
 	ADD("wrap", test_wrap);
 	ADD("two-daemons", test_two_daemons);
 	ADD("broken-files", test_broken_files);

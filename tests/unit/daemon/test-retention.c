@@ -35,7 +35,7 @@ static bool there(const char *directory, const char *name)
 static void test_count(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = {.max_count = 2};
+	RetentionConfig c = {.max_count = 2};
 	RetentionResult result;
 	char *names[5];
 
@@ -56,7 +56,7 @@ static void test_count(void)
 static void test_size_and_age(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = {.max_size = 250000};
+	RetentionConfig c = {.max_size = 250000};
 	RetentionResult result;
 	char *names[5];
 
@@ -66,12 +66,12 @@ static void test_size_and_age(void)
 	g_assert_cmpuint(result.n_removed, ==, 3);
 	for (u32 i = 0; i < 5; i++)
 		g_assert_true(there(directory, names[i]) == (i < 2));
-	c = (SnapshotConfig){.max_age_ns = 1800 * NSEC_PER_SEC};
+	c = (RetentionConfig){.max_age_ns = 1800 * NSEC_PER_SEC};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 1);
 	g_assert_true(there(directory, names[0]));
 	/* the newest stays, however old and large */
-	c = (SnapshotConfig){
+	c = (RetentionConfig){
 	    .max_age_ns = 1, .max_size = 1, .max_count = 1, .keep_free = UINT64_MAX};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 0);
@@ -100,7 +100,7 @@ static void test_strangers(void)
 	g_autofree char *outside_file = g_build_filename(outside, "precious", NULL);
 	g_autofree char *link = g_build_filename(directory, "20200101T000000.000000Z-link", NULL);
 	g_autofree char *file = g_build_filename(directory, "20200101T000000.000001Z-file", NULL);
-	SnapshotConfig c = {.max_count = 1, .max_age_ns = 1, .max_size = 1};
+	RetentionConfig c = {.max_count = 1, .max_age_ns = 1, .max_size = 1};
 	RetentionResult result;
 	g_autofree char *old = snapshot_make(directory, 100, 1, 10);
 	g_autofree char *new = snapshot_make(directory, 1, 1, 10);
@@ -138,7 +138,7 @@ static void test_leftovers(void)
 	const char *const busy[] = {"20200101T000000.000001Z-crash",
 				    ".20200101T000000.000002Z-crash.tmp", NULL};
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = {0};
+	RetentionConfig c = {0};
 	RetentionResult result;
 
 	for (size_t i = 0; i < ELEMENTSOF(temporaries); i++) {
@@ -161,7 +161,7 @@ static void test_leftovers(void)
 static void test_keep_free(void)
 {
 	g_autofree char *directory = maker_directory();
-	SnapshotConfig c = {0};
+	RetentionConfig c = {0};
 	RetentionResult result;
 	struct statvfs v;
 	char *names[4];
@@ -185,12 +185,12 @@ static void test_keep_free(void)
 	g_assert_cmpuint(result.n_removed, ==, 2);
 	for (u32 i = 0; i < 4; i++)
 		g_assert_true(there(directory, names[i]) == (i < 2));
-	c = (SnapshotConfig){.keep_free_percent = 70};
+	c = (RetentionConfig){.keep_free_percent = 70};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 1);
 	g_assert_true(there(directory, names[0]));
 	g_assert_false(retention_room(directory, &c, 400000));
-	g_assert_true(retention_room(directory, &(SnapshotConfig){0}, 1ull << 50));
+	g_assert_true(retention_room(directory, &(RetentionConfig){0}, 1ull << 50));
 	for (u32 i = 0; i < 4; i++)
 		g_free(names[i]);
 	g_assert_cmpint(umount(directory), ==, 0);

@@ -171,7 +171,7 @@ static void settings_forms(Fixture *f, const void *unused)
 				       "snapshot.on_crash", "s", "false", "snapshot.min_interval", "s", "2s"));
 	session_info(manager_find(f->p->manager, "typed"), &a);
 	session_info(manager_find(f->p->manager, "text"), &b);
-	g_assert_cmpuint(a.config->snapshot.max_count, ==, 7);
+	g_assert_cmpuint(a.config->snapshot.keep.max_count, ==, 7);
 	g_assert_cmpuint(a.config->events.n, ==, 2);
 	g_assert_cmpstr(a.config->events.v[1], ==, "libc:*");
 	g_assert_cmpint(a.config->level, ==, 6);
@@ -189,12 +189,16 @@ static void settings_round_trip(Fixture *f, const void *unused)
 	sd_bus_error error = SD_BUS_ERROR_NULL;
 	SessionInfo a, b;
 
-	sd_bus_message_unref(peer_call(f->p, MANAGER, "CreateSession", "sa{sv}", "one", 12, "events", "as", 2, "a:*",
+	sd_bus_message_unref(peer_call(f->p, MANAGER, "CreateSession", "sa{sv}", "one", 22, "events", "as", 2, "a:*",
 				       "b:c", "exclude", "as", 1, "a:d", "users", "as", 1, "0", "processes", "as",
 				       1, "ngin*", "units", "as", 1, "x.service", "policy", "s", "discard",
 				       "buffers", "s", "per-process", "memory", "s", "48M", "contexts", "as", 1,
 				       "vtid", "on_stop", "s", "snapshot", "snapshot.keep_free", "s", "17%",
-				       "snapshot.duration", "s", "1500ms"));
+				       "snapshot.duration", "s", "1500ms", "io", "s", "mmap", "output", "s",
+				       "/srv/one", "flush_interval", "s", "20ms", "block_timeout", "s", "3s",
+				       "file_size", "s", "5M", "file_interval", "s", "7min", "file_count", "u", 9,
+				       "output_size", "s", "11G", "output_age", "s", "13d", "output_keep_free", "s",
+				       "15G"));
 	properties = peer_call(f->p, BUS_SESSION_PREFIX "/one", PROPERTIES, "Get", "ss", BUS_SESSION_INTERFACE,
 			       "Settings");
 	g_assert_cmpint(sd_bus_message_enter_container(properties, 'v', "a{sv}"), >=, 0);

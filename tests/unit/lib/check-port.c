@@ -185,7 +185,7 @@ int main(void)
 	area.cpu = 3;
 	for (u32 kind = ABI_CLOCK_COUNTER; kind <= ABI_CLOCK_MONOTONIC; kind++)
 		for (u32 side = 0; side < 2; side++)
-			for (u32 policy = 0; policy < 2; policy++)
+			for (u32 policy = 0; policy < 3; policy++)
 				run(kind, side, policy);
 	printf("%u failures\n", failures);
 	return failures != 0;

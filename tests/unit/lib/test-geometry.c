@@ -66,7 +66,7 @@ static void test_plan_impossible(void)
 	g_assert_cmpint(geometry_plan(&g, 1 << 30, 8, 1, 1, 0, 0, NULL), ==, -EINVAL);
 	g_assert_cmpint(geometry_plan(&g, 1 << 30, 24, 1, 1, 0, 0, NULL), ==, -EINVAL);
 	g_assert_cmpint(geometry_plan(&g, 1 << 30, 1u << 31, 1, 1, 0, 0, NULL), ==, -EINVAL);
-	g_assert_cmpint(geometry_plan(&g, 1 << 30, 16, 1, 1, 2, 0, NULL), ==, -EINVAL);
+	g_assert_cmpint(geometry_plan(&g, 1 << 30, 16, 1, 1, 3, 0, NULL), ==, -EINVAL);
 	g_assert_cmpint(geometry_plan(&g, 1 << 30, 16, 1, 1, 0, 4, NULL), ==, -EINVAL);
 	g_assert_cmpint(geometry_plan(&g, 1000, 16, 1, 1, 0, 0, NULL), ==, -ENOSPC);
 }
@@ -127,7 +127,7 @@ static void test_check(void)
 	REFUSED(g.n_ring = 0);
 	REFUSED(g.n_side = 0);
 	REFUSED(g.contexts = 4);
-	REFUSED(g.policy = 2);
+	REFUSED(g.policy = 3);
 }
 
 /* random geometries that pass must have a size that fits 63 bits and rings that follow one another
@@ -146,7 +146,7 @@ static void test_check_random(void)
 		g.side_sub_shift = (u32)g_test_rand_int_range(10, 36);
 		g.n_ring = (u32)g_test_rand_int_range(0, 5000);
 		g.n_side = (u32)g_test_rand_int_range(0, 70);
-		g.policy = (u32)g_test_rand_int_range(0, 3);
+		g.policy = (u32)g_test_rand_int_range(0, 4);
 		g.contexts = (u32)g_test_rand_int_range(0, 5);
 		if (geometry_check(&g) < 0)
 			continue;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* What the two sides of a consumer share: the loop's (consumer.c) and its thread's (consumer-thread.c). */
+#pragma once
+
+#include "daemon/consumer.h"
+#include "daemon/output.h"
+
+typedef enum { ORDER_ADD, ORDER_RETIRE, ORDER_CONFIGURE, ORDER_ROTATE } OrderKind;
+
+typedef struct Order Order;
+struct Order {
+	Order *next;
+	OrderKind kind;
+	Feed *feed;
+	SessionConfig *config; /* owned */
+	char *path;	       /* owned */
+	void *token;
+};
+
+typedef enum { EVENT_COMPLETED, EVENT_ROTATED, EVENT_TROUBLE, EVENT_RETIRED, EVENT_STOPPED } EventKind;
+
+typedef struct Event Event;
+struct Event {
+	Event *next;
+	EventKind kind;
+	char *text; /* owned: a path, or what the trouble is; NULL: none */
+	u64 n_records;
+	Feed *feed;
+	void *token;
+	Failure failure;
+};
+
+/* Of consumer_rotate(). */
+typedef struct {
+	ConsumerRotated done;
+	void *userdata;
+} Token;
+
+struct Consumer {
+	/* the loop's */
+	ConsumerObserver observer;
+	void *userdata;
+	sd_event_source *source;
+	char *last_path, *trouble; /* what was told */
+	bool stopping, stopped;
+	bool *freed; /* of who tells events now: set when one of them ends this consumer */
+
+	/* both sides' under the lock */
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	Order *orders;
+	Event *events;
+	u64 unwritten;
+	char strategy[16];
+	bool ordered_stop;
+	bool quit; /* the time for the end is over */
+	int event_fd;
+
+	/* the thread's, but for its birth */
+	pthread_t thread;
+	bool has_thread;
+	Beacon beacon;
+	SessionConfig *config;
+	Output *output;
+	Feed *feeds;
+	struct {
+		bool on;
+		bool space; /* it would be over with more space */
+		u64 since, retry_at;
+		int error;
+	} bad;
+	bool ending; /* output_rotate() was begun and failed: nothing may be appended before it is done */
+	void *ending_token;
+	u64 stop_by;	 /* CLOCK_MONOTONIC: then what cannot be written stays where it is; 0: it was not stopped */
+	u64 flush_at;
+	u32 deaf;	 /* turns for which nobody is relied on to call */
+};
+
+/* consumer-thread.c */
+void *consumer_thread(void *consumer);
+/* Output's OutputClosed. */
+void consumer_on_closed(void *userdata, const char *path, u64 n_records, int error, void *token);
+
+/* Appends an event for the loop; takes text. From the thread. */
+void consumer_tell(Consumer *c, EventKind kind, char *text, u64 n_records, Feed *feed, void *token,
+		   const Failure *failure);

@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/output.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "daemon/retention.h"
+#include "lib/atomic.h"
+
+#define ROOM_INTERVAL (NSEC_PER_SEC / 2)
+
+/* A chunk on its way to the disk, or (chunk is NULL) old ones on their way out. The thread's until `done`. */
+typedef struct Closing Closing;
+struct Closing {
+	Closing *next;
+	pthread_t thread;
+	Chunk *chunk;
+	RetentionConfig keep;
+	char *directory, *path; /* owned */
+	const char *busy[2];
+	void *token;
+	int r;
+	u32 done; /* release by the thread, acquire by who reaps: r is there */
+};
+
+struct Output {
+	const SessionConfig *config;
+	ChunkInfo info;
+	char *path;
+	int fd; /* owned and locked; -1: not open */
+	SinkSet *sinks;
+	Chunk *chunk;
+	u64 last_usec;
+	Closing *closing;
+	u32 n_closing;
+	bool removing;	/* old chunks are on their way out */
+	bool room;
+	u64 room_at;
+	OutputClosed closed;
+	void *userdata;
+};
+
+static u64 now_monotonic(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
+
+int output_new(Output **ret, const char *path, const SessionConfig *config, const struct record_clock *clock,
+	       const u8 clock_uuid[16], OutputClosed closed, void *userdata)
+{
+	Output *o = calloc(1, sizeof(*o));
+	int r;
+
+	if (!o)
+		return -ENOMEM;
+	*o = (Output){ .fd = -1, .room = true, .closed = closed, .userdata = userdata };
+	o->info = (ChunkInfo){ .clock = *clock, .trigger = "continuous" };
+	memcpy(o->info.clock_uuid, clock_uuid, sizeof(o->info.clock_uuid));
+	r = output_configure(o, path, config);
+	if (r < 0) {
+		free(o);
+		return r;
+	}
+	*ret = o;
+	return 0;
+}
+
+Output *output_free(Output *o)
+{
+	if (!o)
+		return NULL;
+	output_reap(o, true);
+	(void)chunk_free(o->chunk);
+	(void)sink_set_free(o->sinks);
+	close_fd(o->fd);
+	free(o->path);
+	free(o);
+	return NULL;
+}
+
+int output_configure(Output *o, const char *path, const SessionConfig *config)
+{
+	bool elsewhere = !o->path || strcmp(o->path, path) != 0;
+	_cleanup_free_ char *copy = strdup(path);
+	SinkSet *sinks = NULL;
+	int r;
+
+	if (!copy)
+		return -ENOMEM;
+	if (!o->sinks || elsewhere || o->config->io != config->io) {
+		r = sink_set_new(&sinks, config->io);
+		if (r < 0)
+			return r;
+		(void)sink_set_free(o->sinks);
+		o->sinks = sinks;
+	}
+	if (elsewhere) {
+		free(o->path);
+		o->path = steal_ptr(copy);
+		o->fd = close_fd(o->fd);
+	}
+	o->config = o->info.config = config;
+	o->info.sinks = o->sinks;
+	o->room_at = 0;
+	o->room = true;
+	return 0;
+}
+
+/* ---- the directory ---- */
+
+static int directory_make(const char *path)
+{
+	_cleanup_free_ char *part = strdup(path);
+
+	if (!part)
+		return -ENOMEM;
+	for (char *p = part + 1;; p++) {
+		char c = *p;
+
+		if (c && c != '/')
+			continue;
+		*p = 0;
+		if (mkdir(part, 0750) < 0 && errno != EEXIST)
+			return -errno;
+		*p = c;
+		if (!c)
+			return 0;
+	}
+}
+
+int output_open(Output *o)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (o->fd >= 0)
+		return 0;
+	r = directory_make(o->path);
+	if (r < 0)
+		return r;
+	fd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	/* two that write here would remove each other's chunks */
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	o->fd = steal_fd(fd);
+	return 0;
+}
+
+static u64 room_wanted(const RetentionConfig *c, const struct statvfs *v)
+{
+	if (c->keep_free_percent)
+		return (u64)v->f_blocks * v->f_frsize / 100 * MIN(c->keep_free_percent, 100u);
+	return c->keep_free;
+}
+
+/* ---- threads that wait for the disk ---- */
+
+static void *closing_thread(void *userdata)
+{
+	Closing *c = userdata;
+
+	if (c->chunk)
+		c->r = chunk_close(c->chunk);
+	(void)retention_apply(c->directory, &c->keep, c->busy, NULL);
+	/* release: pairs with the acquire in output_reap() */
+	store_release_u32(&c->done, 1);
+	return NULL;
+}
+
+static Closing *closing_free(Closing *c)
+{
+	(void)chunk_free(c->chunk);
+	free(c->directory);
+	free(c->path);
+	free(c);
+	return NULL;
+}
+
+static Closing *closing_new(const Output *o, Chunk *chunk, void *token)
+{
+	Closing *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->keep = o->config->files;
+	c->token = token;
+	c->directory = strdup(o->path);
+	if (!c->directory ||
+	    (chunk && asprintf(&c->path, "%s/%s", o->path, chunk_name(chunk)) < 0)) {
+		c->path = NULL;
+		return closing_free(c);
+	}
+	return c;
+}
+
+static void closing_start(Output *o, Closing *c)
+{
+	c->next = o->closing;
+	o->closing = c;
+	if (c->chunk)
+		o->n_closing++;
+	else
+		o->removing = true;
+	if (pthread_create(&c->thread, NULL, closing_thread, c) == 0)
+		return;
+	/* no thread to be had: then it takes its time here */
+	(void)closing_thread(c);
+	c->done = 2;
+}
+
+void output_reap(Output *o, bool wait)
+{
+	for (Closing **p = &o->closing, *c; (c = *p);) {
+		/* acquire: what the thread left in r */
+		u32 done = load_acquire_u32(&c->done);
+
+		if (!done && !wait) {
+			p = &c->next;
+			continue;
+		}
+		if (done != 2)
+			(void)pthread_join(c->thread, NULL);
+		*p = c->next;
+		if (c->chunk) {
+			o->n_closing--;
+			o->closed(o->userdata, c->path, chunk_records(c->chunk), c->r, c->token);
+		} else {
+			o->removing = false;
+			o->room_at = 0;
+		}
+		(void)closing_free(c);
+	}
+}
+
+/* ---- chunks ---- */
+
+int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p)
+{
+	int r;
+
+	if (!o->chunk) {
+		r = output_open(o);
+		if (r == 0)
+			r = chunk_new(&o->chunk, o->fd, &o->info, &o->last_usec);
+		if (r < 0)
+			return r;
+	}
+	return chunk_append(o->chunk, f, stream, p);
+}
+
+int output_flush(Output *o)
+{
+	return o->chunk ? chunk_flush(o->chunk) : 0;
+}
+
+bool output_lost(const Output *o)
+{
+	return o->chunk && !chunk_present(o->chunk, o->path);
+}
+
+bool output_has_room(Output *o)
+{
+	u64 now = now_monotonic();
+	struct statvfs v;
+	u64 wanted;
+
+	if (o->fd < 0 || now < o->room_at)
+		return o->room;
+	o->room_at = now + ROOM_INTERVAL;
+	if (fstatvfs(o->fd, &v) < 0)
+		return o->room = true; /* then writing will say what is wrong */
+	wanted = room_wanted(&o->config->files, &v);
+	o->room = (u64)v.f_bavail * v.f_frsize >= wanted;
+	if (!o->room && !o->removing) {
+		Closing *c = closing_new(o, NULL, NULL);
+
+		if (c)
+			closing_start(o, c);
+	}
+	return o->room;
+}
+
+u64 output_due_at(const Output *o)
+{
+	if (!o->chunk || !o->config->file_interval_ns)
+		return UINT64_MAX;
+	return chunk_begun(o->chunk) + o->config->file_interval_ns;
+}
+
+bool output_due(const Output *o, u64 now)
+{
+	if (!o->chunk || o->n_closing >= OUTPUT_MAX_CLOSING)
+		return false;
+	return now >= output_due_at(o) ||
+	       (o->config->file_size && chunk_largest(o->chunk) >= o->config->file_size);
+}
+
+int output_rotate(Output *o, Feed *feeds, void *token)
+{
+	Closing *c;
+	int r;
+
+	if (!o->chunk)
+		return -ENODATA;
+	if (o->n_closing >= OUTPUT_MAX_CLOSING)
+		return -EBUSY;
+	c = closing_new(o, o->chunk, token);
+	if (!c)
+		return -ENOMEM;
+	r = chunk_end(o->chunk, feeds);
+	if (r < 0) {
+		(void)closing_free(c);
+		return r;
+	}
+	c->chunk = steal_ptr(o->chunk);
+	closing_start(o, c);
+	return 0;
+}
+
+int output_leave(Output *o, Feed *f)
+{
+	return o->chunk ? chunk_leave(o->chunk, f) : 0;
+}
+
+void output_abandon(Output *o, Feed *feeds, u64 *ret_lost)
+{
+	if (o->chunk) {
+		chunk_abandon(o->chunk, feeds, ret_lost);
+		o->chunk = chunk_free(o->chunk);
+	}
+	o->fd = close_fd(o->fd);
+}
+
+const char *output_path(const Output *o)
+{
+	return o->path;
+}
+
+const char *output_strategy(const Output *o)
+{
+	return sink_set_name(o->sinks);
+}
+
+bool output_has_chunk(const Output *o)
+{
+	return o->chunk != NULL;
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/writing.h"
+
+#include <time.h>
+
+#include "daemon/session.h"
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+/* Rings that the consumer reads. Holds a reference on the owner, whose ids are pinned as long as it has a feed. */
+typedef struct Given Given;
+struct Given {
+	Given *next;
+	Owner *owner;
+	bool retired, drop;
+};
+
+typedef struct Waiter Waiter;
+struct Waiter {
+	Waiter *next;
+	WritingDone done;
+	void *userdata;
+};
+
+struct Writing {
+	Writing *next;
+	Writings *set;
+	Session *session; /* NULL: removed */
+	char *name;
+	Consumer *consumer;
+	Given *given;
+	Waiter *waiters;
+	bool stopping;
+};
+
+static Writing *writing_free(Writing *w, u64 timeout_ns)
+{
+	for (Writing **p = &w->set->first; *p; p = &(*p)->next) {
+		if (*p != w)
+			continue;
+		*p = w->next;
+		break;
+	}
+	if (w->session)
+		w->session->writing = NULL;
+	(void)consumer_free(w->consumer, timeout_ns);
+	for (Given *g = w->given, *next; g; g = next) {
+		next = g->next;
+		(void)owner_unref(g->owner);
+		free(g);
+	}
+	for (Waiter *x = w->waiters, *next; x; x = next) {
+		next = x->next;
+		free(x);
+	}
+	free(w->name);
+	free(w);
+	return NULL;
+}
+
+/* ---- what the consumer tells ---- */
+
+static void on_completed(void *userdata, const char *path, u64 n_records)
+{
+	Writing *w = userdata;
+
+	journal_log(LOG_INFO,
+		    &(JournalFields){ .message_id = MESSAGE_TRACE_WRITTEN, .session = w->name, .path = path },
+		    "session '%s': trace %s: %llu records", w->name, path, (unsigned long long)n_records);
+	if (w->session) {
+		free(w->session->last_trace);
+		w->session->last_trace = strdup(path);
+	}
+	if (w->set->observer.completed)
+		w->set->observer.completed(w->set->userdata, w->session, w->name, path, n_records);
+}
+
+static void on_trouble(void *userdata, const char *text)
+{
+	Writing *w = userdata;
+
+	if (text)
+		journal_log(LOG_ERR,
+			    &(JournalFields){ .message_id = MESSAGE_OUTPUT_FAILED, .session = w->name },
+			    "session '%s': %s", w->name, text);
+	else
+		journal_log(LOG_NOTICE,
+			    &(JournalFields){ .message_id = MESSAGE_OUTPUT_RESUMED, .session = w->name },
+			    "session '%s': writing goes on", w->name);
+	if (w->session && w->set->observer.changed)
+		w->set->observer.changed(w->set->userdata, w->session);
+}
+
+static void on_retired(void *userdata, Feed *f)
+{
+	Writing *w = userdata;
+
+	for (Given **p = &w->given, *g; (g = *p); p = &g->next) {
+		Owner *o = g->owner;
+
+		if (o->feed != f)
+			continue;
+		*p = g->next;
+		o->leaving = false;
+		if (g->drop && o->session)
+			session_drop_owner(o->session, o);
+		(void)owner_unref(o);
+		free(g);
+		return;
+	}
+}
+
+static void on_stopped(void *userdata, const Failure *failure)
+{
+	Writing *w = userdata;
+	Session *s = w->session;
+	Writings *set = w->set;
+	Waiter *waiters = w->waiters;
+
+	if (failure)
+		log_error("%s", failure->text);
+	if (s) {
+		ConsumerInfo info;
+
+		consumer_info(w->consumer, &info);
+		s->unwritten += info.unwritten;
+	}
+	w->waiters = NULL;
+	(void)writing_free(w, 0);
+	for (Waiter *x = waiters, *next; x; x = next) {
+		next = x->next;
+		x->done(x->userdata, failure);
+		free(x);
+	}
+	if (s && set->observer.changed)
+		set->observer.changed(set->userdata, s);
+}
+
+/* ---- what the session tells ---- */
+
+int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *f)
+{
+	const Ground *ground = s->ground;
+	Writing *w = calloc(1, sizeof(*w));
+	Failure trouble = FAILURE_NULL;
+	int r;
+
+	if (w)
+		w->name = strdup(s->config->name);
+	if (!w || !w->name) {
+		free(w);
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
+	w->set = set;
+	w->session = s;
+	w->next = set->first;
+	set->first = w;
+	r = consumer_new(&w->consumer,
+			 &(ConsumerOptions){
+				 .event = set->event,
+				 .config = s->config,
+				 .path = s->output,
+				 .clock = board_clock(ground->board),
+				 .clock_uuid = board_clock_uuid(ground->board),
+				 .beacon = board_beacon(ground->board, s->slot),
+				 .observer = { on_completed, on_trouble, on_retired, on_stopped },
+				 .userdata = w,
+			 },
+			 f, &trouble);
+	if (r == 0 && trouble.kind != FAILURE_NONE) {
+		if (strict)
+			r = failure_set(f, trouble.kind, "%s", trouble.text);
+		else
+			log_error("%s; it is tried again", trouble.text);
+	}
+	if (r < 0) {
+		w->session = NULL;
+		(void)writing_free(w, NSEC_PER_SEC);
+		return r;
+	}
+	*ret = w;
+	return 0;
+}
+
+int writing_tell(Owner *o)
+{
+	TraceClass *v;
+	size_t n = 0;
+
+	/* ids are only ever added; when there are no more of them, any of them may have been */
+	if (o->n_told == o->ids.n && o->ids.n <= ABI_ID_MAX)
+		return 0;
+	v = calloc(o->ids.n + 1, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	for (u32 id = 1; id < o->ids.n; id++) {
+		const IdEntry *e = ids_entry(&o->ids, id);
+
+		if (e)
+			v[n++] = (TraceClass){ .id = id, .class = e->class->class };
+	}
+	feed_set_classes(o->feed, v, n);
+	o->n_told = o->ids.n;
+	return 0;
+}
+
+int writing_add(Writing *w, Owner *o)
+{
+	const struct record_clock clock = board_clock(o->ground->board);
+	Given *g = calloc(1, sizeof(*g));
+	int r = g ? 0 : -ENOMEM;
+
+	if (r == 0 && !o->feed) {
+		r = feed_new(&o->feed, o->label, o->region.map, o->region.fd, &o->region.geometry, &clock,
+			     o->ground->cpus);
+		/* every id keeps its meaning: it may be in a trace that is open still */
+		if (r == 0)
+			owner_pin(o);
+	}
+	if (r == 0)
+		r = writing_tell(o);
+	if (r == 0)
+		r = consumer_add(w->consumer, o->feed);
+	if (r < 0) {
+		free(g);
+		return r;
+	}
+	g->owner = owner_ref(o);
+	g->next = w->given;
+	w->given = g;
+	return 0;
+}
+
+void writing_retire(Writing *w, Owner *o, bool drop)
+{
+	for (Given *g = w->given; g; g = g->next) {
+		if (g->owner != o)
+			continue;
+		g->drop |= drop;
+		o->leaving = true;
+		/* out of memory: the rings are only kept until the session stops */
+		if (!g->retired)
+			g->retired = consumer_retire(w->consumer, o->feed) == 0;
+		return;
+	}
+}
+
+int writing_configure(Writing *w, const SessionConfig *config, const char *path)
+{
+	return consumer_configure(w->consumer, config, path);
+}
+
+int writing_rotate(Writing *w, ConsumerRotated done, void *userdata)
+{
+	return consumer_rotate(w->consumer, done, userdata);
+}
+
+int writing_stop(Writing *w, WritingDone done, void *userdata)
+{
+	if (done) {
+		Waiter *x = calloc(1, sizeof(*x));
+
+		if (!x)
+			return -ENOMEM;
+		*x = (Waiter){ w->waiters, done, userdata };
+		w->waiters = x;
+	}
+	if (!w->stopping)
+		consumer_stop(w->consumer);
+	w->stopping = true;
+	return 0;
+}
+
+void writing_forget(Writing *w)
+{
+	w->session->writing = NULL;
+	w->session = NULL;
+	(void)writing_stop(w, NULL, NULL);
+}
+
+void writing_info(const Writing *w, ConsumerInfo *ret)
+{
+	consumer_info(w->consumer, ret);
+}
+
+void writings_end(Writings *set, u64 timeout_ns)
+{
+	struct timespec ts;
+	u64 now, until;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+	until = now + timeout_ns;
+	for (Writing *w = set->first; w; w = w->next)
+		(void)writing_stop(w, NULL, NULL);
+	while (set->first) {
+		(void)writing_free(set->first, until > now ? until - now : 0);
+		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+		now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+	}
+}

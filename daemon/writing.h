@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* A running session's writing, as its loop sees it: the consumer, the owners whose rings it was given, and who waits for its end.
+ * It goes on until everything is written, also if its session is removed meanwhile. */
+#pragma once
+
+#include "daemon/consumer.h"
+#include "daemon/owner.h"
+
+typedef struct Writing Writing;
+typedef void (*WritingDone)(void *userdata, const Failure *failure);
+
+/* What the writings of one daemon tell; session is NULL if it was removed. From the loop. */
+typedef struct {
+	void (*completed)(void *userdata, Session *session, const char *name, const char *path, u64 n_records);
+	/* trouble, its end, or the end of the writing */
+	void (*changed)(void *userdata, Session *session);
+} WritingsObserver;
+
+/* All of a daemon. */
+typedef struct Writings {
+	sd_event *event;
+	WritingsObserver observer;
+	void *userdata;
+	Writing *first;
+} Writings;
+
+/* Of this session, which begins to run in its slot. FAILURE_NO_MEMORY; with `strict` also FAILURE_IO and FAILURE_BUSY, if its output
+ * cannot be opened: else it is tried again and again. */
+int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *f);
+/* Gives it an owner's rings, and all ids that were told: before any program is told of them. 0 or -ENOMEM. */
+int writing_add(Writing *w, Owner *o);
+/* Ids were added. 0 or -ENOMEM. */
+int writing_tell(Owner *o);
+/* Nobody records into these rings any more: once they are empty, and if `drop`, session_drop_owner() is called. */
+void writing_retire(Writing *w, Owner *o, bool drop);
+int writing_configure(Writing *w, const SessionConfig *config, const char *path);
+int writing_rotate(Writing *w, ConsumerRotated done, void *userdata);
+/* The session has stopped: writes what is left. done (may be NULL) is called once. Returns 0 or -ENOMEM. */
+int writing_stop(Writing *w, WritingDone done, void *userdata);
+/* The session is gone, or begins with other rings: nothing of it is touched any more. */
+void writing_forget(Writing *w);
+void writing_info(const Writing *w, ConsumerInfo *ret);
+
+/* The end of the daemon: stops all, and waits for them together. */
+void writings_end(Writings *set, u64 timeout_ns);
