@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A snapshot that has to go is first renamed to the name of a temporary one, then removed: whoever
- * lists the directory sees whole ones only, and what a crash of the daemon leaves half removed is
- * swept next time. */
+/* A snapshot or a finished trace of a continuous session: both are named alike, and are one thing here. What has to go is first renamed to the name of a temporary one, then
+ * removed: whoever lists the directory sees whole ones only, and what a crash of the daemon leaves half removed is
+ * swept next time. A trace that is being written is none of either yet. */
 #include "daemon/retention.h"
 
 #include <dirent.h>
@@ -32,13 +32,15 @@ static void entries_clear(Entries *e)
 	free(e->v);
 }
 
-/* "20261129T160102.123456Z-manual": the only form that is ours to remove. */
+/* "20261129T160102.123456Z-manual", "...-trace": the only form that is ours to remove. Not "...-trace.active": a
+ * consumer is writing there, or was, and then it is for repair to make a trace of it. */
 static bool is_snapshot(const char *s, size_t n)
 {
-	static const char form[] = "dddddddd\1dddddd.ddddddZ-";
+	static const char form[] = "dddddddd\1dddddd.ddddddZ-", active[] = RETENTION_ACTIVE;
+	const size_t tail = sizeof(active) - 1;
 	size_t i;
 
-	if (n <= sizeof(form) - 1)
+	if (n <= sizeof(form) - 1 || strncmp(s + n - tail, active, tail) == 0)
 		return false;
 	for (i = 0; i < sizeof(form) - 1; i++) {
 		if (form[i] == 'd' ? s[i] < '0' || s[i] > '9'

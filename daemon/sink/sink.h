@@ -33,11 +33,11 @@ typedef struct {
 /* io: a strategy that writes (not IO_NONE). IO_AUTO is decided by the first file: direct on a preallocated file where the
  * file system takes O_DIRECT and fallocate, else write (with RWF_DONTCACHE where the kernel has it, else early write-back
  * and dropping what is done). A strategy that was asked for by name and that the file system does not take makes sink_open()
- * fail with -EOPNOTSUPP, nothing made. 0 or -ENOMEM, -EMFILE, -ENFILE, -EINVAL (IO_NONE). */
+ * fail with -EOPNOTSUPP, nothing made. 0 or -ENOMEM, -EMFILE, -ENFILE, -EINVAL (IO_NONE).
+ * For the whole process: SIGXFSZ is ignored if nobody handles it (a file at RLIMIT_FSIZE is an error, not the end), and with
+ * mmap and direct a SIGBUS while a packet is copied is an error too; any other goes where it went before. */
 int sink_set_new(SinkSet **ret, Io io);
-/* For the whole process: SIGXFSZ is ignored if nobody handles it (a file at RLIMIT_FSIZE is an error, not the end), and with
- * mmap and direct a SIGBUS while a packet is copied is an error too; any other goes where it went before.
- * Every sink of it must be closed. NULL is fine. */
+/* Every sink of it must be closed. NULL is fine. */
 SinkSet *sink_set_free(SinkSet *s);
 DEFINE_CLEANUP(SinkSet *, sink_set_free)
 /* The strategy that is used: "direct"; "auto" before it is decided. Static. */
@@ -48,12 +48,12 @@ u32 sink_align(const SinkSet *s);
 
 /* Makes the file NAME (0640, O_EXCL) below dir_fd. */
 int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name);
-/* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above). When it returns 0 the memory behind p is the caller's again. Blocks as long as
- * the disk does, if all buffers are on their way. */
+/* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above). When it returns 0 the memory behind p is
+ * the caller's again. Blocks as long as the disk does, if all buffers are on their way. */
 int sink_append(Sink *s, const SinkPacket *p);
 /* Waits until all that was taken is in the file, and makes the file's size say so (but for mmap, whose file is longer than
- * its content until it is closed); tries again what had failed. What is left is kept, and the first error returned. An error of the disk that
- * came after the page cache had taken the bytes is returned once: there is nothing left that could be tried again. */
+ * its content until it is closed); tries again what had failed. What is left is kept, and the first error returned. An error of
+ * the disk that came after the page cache had taken the bytes is returned once: nothing is left that could be tried again. */
 int sink_flush(Sink *s);
 /* Bytes taken: the offset of the next packet. */
 u64 sink_size(const Sink *s);

@@ -158,6 +158,46 @@ static void test_leftovers(void)
 	maker_remove(directory);
 }
 
+/* Traces are counted like snapshots; one that is being written is neither counted, nor removed, nor swept. */
+static void test_traces(void)
+{
+	static const char *const active[] = {
+	    "20200101T000000.000000Z-trace.active",
+	    "20300101T000000.000000Z-trace.active",
+	    ".20200101T000000.000000Z-trace.active.tmp",
+	};
+	g_autofree char *parent = maker_directory();
+	g_autofree char *directory = g_build_filename(parent, "session", NULL);
+	RetentionConfig c = {.max_count = 2, .max_size = 100, .max_age_ns = NSEC_PER_SEC};
+	RetentionResult result;
+	char names[4][64];
+
+	for (u32 i = 0; i < ELEMENTSOF(names); i++) {
+		g_autofree char *path = NULL;
+
+		(void)g_snprintf(names[i], sizeof(names[i]), "2026010%uT000000.000000Z-trace", i + 1);
+		path = g_build_filename(directory, names[i], "user-0", "index", NULL);
+		g_assert_cmpint(g_mkdir_with_parents(path, 0750), ==, 0);
+	}
+	for (size_t i = 0; i < ELEMENTSOF(active); i++) {
+		g_autofree char *path = g_build_filename(directory, active[i], "user-0", NULL);
+
+		g_assert_cmpint(g_mkdir_with_parents(path, 0750), ==, 0);
+	}
+	g_assert_cmpint(retention_apply(directory, &(RetentionConfig){.max_count = 3}, NULL, &result), ==, 0);
+	g_assert_cmpuint(result.n_removed, ==, 1);
+	g_assert_false(there(directory, names[0]));
+	g_assert_true(there(directory, names[1]));
+	/* the newest finished one stays, though one that is newer yet is being written */
+	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
+	g_assert_cmpuint(result.n_removed, ==, 2);
+	g_assert_true(there(directory, names[3]));
+	g_assert_cmpint(retention_sweep(parent), ==, 0);
+	for (size_t i = 0; i < ELEMENTSOF(active); i++)
+		g_assert_true(there(directory, active[i]));
+	maker_remove(parent);
+}
+
 static void test_keep_free(void)
 {
 	g_autofree char *directory = maker_directory();
@@ -204,6 +244,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/retention/size-and-age", test_size_and_age);
 	g_test_add_func("/retention/strangers", test_strangers);
 	g_test_add_func("/retention/leftovers", test_leftovers);
+	g_test_add_func("/retention/traces", test_traces);
 	g_test_add_func("/retention/keep-free", test_keep_free);
 	return g_test_run();
 }
