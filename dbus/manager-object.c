@@ -86,6 +86,11 @@ static int method_create_session(sd_bus_message *m, void *userdata, sd_bus_error
 
 typedef int (*SessionVerb)(Manager *m, const char *name, Failure *f);
 
+static int stop_session(Manager *m, const char *name, Failure *f)
+{
+	return manager_stop_session(m, name, NULL, NULL, f);
+}
+
 static int method_verb(Bus *b, sd_bus_message *m, SessionVerb verb, sd_bus_error *error)
 {
 	Failure f = FAILURE_NULL;
@@ -116,7 +121,7 @@ static int method_start_session(sd_bus_message *m, void *userdata, sd_bus_error 
 
 static int method_stop_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
-	return method_verb(userdata, m, manager_stop_session, error);
+	return method_verb(userdata, m, stop_session, error);
 }
 
 static int method_snapshot_session(sd_bus_message *m, void *userdata, sd_bus_error *error)

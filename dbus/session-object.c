@@ -70,6 +70,11 @@ static int session_object_enumerate(sd_bus *bus, const char *prefix, void *userd
 
 typedef int (*SessionVerb)(Manager *m, const char *name, Failure *f);
 
+static int stop_session(Manager *m, const char *name, Failure *f)
+{
+	return manager_stop_session(m, name, NULL, NULL, f);
+}
+
 static int method_verb(SessionView *v, sd_bus_message *m, SessionVerb verb, sd_bus_error *error)
 {
 	Bus *b = v->bus;
@@ -92,7 +97,7 @@ static int method_start(sd_bus_message *m, void *userdata, sd_bus_error *error)
 
 static int method_stop(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
-	return method_verb(userdata, m, manager_stop_session, error);
+	return method_verb(userdata, m, stop_session, error);
 }
 
 static int method_clear(sd_bus_message *m, void *userdata, sd_bus_error *error)

@@ -462,7 +462,7 @@ static void test_sums(House *h, gconstpointer unused)
 		else
 			g_assert_cmpuint(s.overwritten, >, 0);
 		if (turn == 0)
-			g_assert_cmpint(manager_stop_session(h->manager, "flight", &f), ==, 0);
+			g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, &f), ==, 0);
 	}
 	/* less of it: what is left out is said to be */
 	g_assert_cmpint(ask(h, &e, &(SnapshotOptions){ .max_size = 100000 }, &f), ==, 0);
@@ -564,7 +564,7 @@ static void test_nothing(House *h, gconstpointer unused)
 	g_assert_null(house_snapshot(h, "flight"));
 	g_assert_cmpint(h->done_failure.kind, ==, FAILURE_NOTHING);
 	g_assert_nonnull(strstr(h->done_failure.text, "tracerctl producers"));
-	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL), ==, 0);
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, NULL), ==, 0);
 	g_assert_null(house_snapshot(h, "flight"));
 	g_assert_cmpint(h->done_failure.kind, ==, FAILURE_NOTHING);
 	g_assert_nonnull(strstr(h->done_failure.text, "tracerctl start flight"));

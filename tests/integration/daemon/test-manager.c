@@ -154,7 +154,7 @@ static void test_request(House *h, gconstpointer unused)
 	/* too soon: said to the program, and counted */
 	g_assert_cmpstr(program_ask(&p, "snapshot again"), ==, "snapshot -16");
 	g_assert_cmpuint(house_info(h, "flight").suppressed, ==, 1);
-	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL), ==, 0);
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, NULL), ==, 0);
 	g_assert_cmpstr(program_ask(&p, "snapshot nobody"), ==, "snapshot -61");
 	program_end(&p);
 }
@@ -175,8 +175,8 @@ static void test_stopped(House *h, gconstpointer unused)
 	g_assert_cmpint(manager_create_session(h->manager, c, NULL, &f), ==, 0);
 	g_assert_cmpint(manager_start_session(h->manager, "second", &f), ==, 0);
 	g_assert_cmpuint(trace_count(house_snapshot(h, "flight"), "shop:order"), ==, 100);
-	g_assert_cmpint(manager_stop_session(h->manager, "flight", &f), ==, 0);
-	g_assert_cmpint(manager_stop_session(h->manager, "flight", &f), <, 0);
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, &f), ==, 0);
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, &f), <, 0);
 	g_assert_cmpint(f.kind, ==, FAILURE_NOT_RUNNING);
 	g_assert_cmpuint(trace_count(house_snapshot(h, "flight"), "shop:order"), ==, 100);
 	g_assert_cmpint(manager_clear_session(h->manager, "flight", &f), ==, 0);
@@ -195,7 +195,7 @@ static void test_restart(House *h, gconstpointer unused)
 
 	program_start(h, &p, 0);
 	(void)program_ask(&p, "record 10");
-	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL), ==, 0);
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, NULL), ==, 0);
 	(void)program_ask(&p, "record 10");
 	g_assert_cmpint(manager_start_session(h->manager, "flight", NULL), ==, 0);
 	(void)program_ask(&p, "record 10");

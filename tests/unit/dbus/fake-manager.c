@@ -262,9 +262,28 @@ int manager_start_session(Manager *m, const char *name, Failure *f)
 	return session_turn(m, name, true, f);
 }
 
-int manager_stop_session(Manager *m, const char *name, Failure *f)
+int manager_stop_session(Manager *m, const char *name, SessionDone done, void *userdata, Failure *f)
 {
-	return session_turn(m, name, false, f);
+	int r = session_turn(m, name, false, f);
+
+	if (r == 0 && done)
+		done(userdata, NULL);
+	return r;
+}
+
+int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *userdata, Failure *f)
+{
+	Session *s = manager_find(m, name);
+	int r = fail(m, f);
+
+	if (r < 0)
+		return r;
+	if (!s)
+		return no_such(f, name);
+	if (s->info.config->io == IO_NONE)
+		return failure_set(f, FAILURE_NOT_CONTINUOUS, "session '%s' keeps its events in memory", name);
+	done(userdata, "/fake/trace", NULL);
+	return 0;
 }
 
 int manager_clear_session(Manager *m, const char *name, Failure *f)
