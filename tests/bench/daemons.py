@@ -119,7 +119,12 @@ class Tracer:
         return [f"{self.build}/dbus/tracerctl", f"--address={self.address}", *args]
 
     def ctl(self, *args):
-        return sh(*self.command(*args))
+        r = subprocess.run(self.command(*args), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        if r.returncode:
+            ended = self.proc.poll()
+            sys.exit(f"bench: tracerctl {' '.join(args)}: exit status {r.returncode}\n{r.stdout}tracerd "
+                     f"{'is running' if ended is None else f'has ended: {ended}'}\n{self.said()}")
+        return r.stdout
 
     def properties(self, name):
         return json.loads(self.ctl("--json", "show", name))
