@@ -22,7 +22,7 @@ _tracerctl_sessions() {
 _tracerctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb='' last='' w words
 	local values=''
-	local verbs='list show create start stop snapshot clear remove set-events producers events reload watch view'
+	local verbs='list show create start stop snapshot clear remove set-events producers events reload watch view extract'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
 		sub_buffers= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
@@ -57,6 +57,7 @@ _tracerctl() {
 		snapshot) options+=' --all --reason= --duration= --max-size= --no-wait' ;;
 		watch) options+=' --count= --interval=' ;;
 		create) options+=' --start' ;;
+		extract) options+=' --from= --to=' ;;
 		esac
 		mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")
 	else
@@ -67,6 +68,7 @@ _tracerctl() {
 			mapfile -t COMPREPLY < <(compgen -W "$(_tracerctl_sessions)" -- "$cur")
 			;;
 		create) mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$cur") ;;
+		extract) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 		view)
 			local IFS=$'\n'
 			mapfile -t COMPREPLY < <(compgen -W "$(_tracerctl_sessions)" -- "$cur" && compgen -d -- "$cur")

@@ -26,6 +26,7 @@ static const struct {
 	{ "reload", verb_reload, 0, 0, "", "Read the configuration again" },
 	{ "watch", verb_watch, 0, 0, "", "Rates, fill and losses, every second" },
 	{ "view", verb_view, 1, INT_MAX, "PATH|NAME [ARG...]", "Show a snapshot, a session's last one, with babeltrace2" },
+	{ "extract", verb_extract, 2, 2, "PATH OUTPUT", "Make a trace of a range of time of another" },
 };
 
 static void help(void)
@@ -49,6 +50,8 @@ static void help(void)
 		     "      --duration=TIME     snapshot: only the newest so much, as in 10s\n"
 		     "      --max-size=SIZE     snapshot: only the newest so many bytes, as in 16M\n"
 		     "      --no-wait           snapshot: do not wait until it is complete\n"
+		     "      --from=TIME         extract: events from then on, as in 16:01:02.5, +5s, -10s\n"
+		     "      --to=TIME           extract: ... up to then\n"
 		     "  -n, --count=N           watch: so many times, then end\n"
 		     "      --interval=SECONDS  watch: this long between two\n"
 		     "  -h, --help              this\n"
@@ -58,7 +61,7 @@ static void help(void)
 
 enum {
 	ARG_USER = 256, ARG_ADDRESS, ARG_JSON, ARG_NO_LEGEND, ARG_NO_ASK_PASSWORD, ARG_START, ARG_ALL, ARG_REASON,
-	ARG_DURATION, ARG_MAX_SIZE, ARG_NO_WAIT, ARG_INTERVAL, ARG_VERSION,
+	ARG_DURATION, ARG_MAX_SIZE, ARG_NO_WAIT, ARG_INTERVAL, ARG_FROM, ARG_TO, ARG_VERSION,
 };
 
 static const struct option long_options[] = {
@@ -75,6 +78,8 @@ static const struct option long_options[] = {
 	{ "no-wait", no_argument, NULL, ARG_NO_WAIT },
 	{ "count", required_argument, NULL, 'n' },
 	{ "interval", required_argument, NULL, ARG_INTERVAL },
+	{ "from", required_argument, NULL, ARG_FROM },
+	{ "to", required_argument, NULL, ARG_TO },
 	{ "help", no_argument, NULL, 'h' },
 	{ "version", no_argument, NULL, ARG_VERSION },
 	{ NULL, 0, NULL, 0 },
@@ -88,6 +93,7 @@ static const struct {
 	{ ARG_START, " create " },	    { ARG_ALL, " snapshot " },	    { ARG_REASON, " snapshot " },
 	{ ARG_DURATION, " snapshot " },	    { ARG_MAX_SIZE, " snapshot " }, { ARG_NO_WAIT, " snapshot " },
 	{ 'n', " watch " },		    { ARG_INTERVAL, " watch " },
+	{ ARG_FROM, " extract " },	    { ARG_TO, " extract " },
 	{ ARG_JSON, " list show producers events snapshot watch " },
 };
 
@@ -166,6 +172,12 @@ static int option_set(Options *o, int option, const char *argument)
 		return 0;
 	case ARG_MAX_SIZE:
 		o->max_size = argument;
+		return 0;
+	case ARG_FROM:
+		o->from = argument;
+		return 0;
+	case ARG_TO:
+		o->to = argument;
 		return 0;
 	case ARG_NO_WAIT:
 		o->no_wait = true;

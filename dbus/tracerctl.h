@@ -29,6 +29,7 @@ typedef struct {
 	bool no_legend, no_ask_password;
 	bool all, no_wait, start;
 	const char *reason, *duration, *max_size;
+	const char *from, *to; /* extract; NULL: all */
 	u64 count;	     /* watch: so many times; 0: for ever */
 	u64 interval_usec;   /* watch */
 } Options;
@@ -49,6 +50,7 @@ int verb_snapshot(const Options *o, int argc, char **argv);
 int verb_reload(const Options *o, int argc, char **argv);
 int verb_watch(const Options *o, int argc, char **argv);
 int verb_view(const Options *o, int argc, char **argv);
+int verb_extract(const Options *o, int argc, char **argv);
 
 /* ---- tracerctl-client.c ---- */
 

@@ -25,6 +25,7 @@ _tracerctl_verbs() {
 		'reload:read the configuration again'
 		'watch:rates, fill and losses'
 		'view:show a snapshot with babeltrace2'
+		'extract:make a trace of a range of time of another'
 	)
 	_describe -t verbs verb verbs
 }
@@ -33,6 +34,7 @@ _tracerctl_arguments() {
 	case $words[1] in
 	show|start|stop|snapshot|clear|remove|set-events) _tracerctl_sessions ;;
 	view) _alternative 'sessions:session:_tracerctl_sessions' 'directories:directory:_directories' ;;
+	extract) _directories ;;
 	create) _message 'KEY=VALUE' ;;
 	esac
 }
@@ -51,6 +53,8 @@ _arguments \
 	'--no-wait[snapshot\: do not wait]' \
 	{-n,--count=}'[watch\: so many times]:number' \
 	'--interval=[watch\: seconds]:seconds' \
+	'--from=[extract\: events from then on]:time' \
+	'--to=[extract\: up to then]:time' \
 	'(- *)'{-h,--help}'[help]' \
 	'(- *)--version[version]' \
 	'1:verb:_tracerctl_verbs' \

@@ -33,7 +33,7 @@ static size_t utf8_length(const u8 *p)
 /* A TSDL string. Newlines and tabs survive; other control characters, C1 ones included, and what is
  * no UTF-8 become visible text ("\x1B"): the metadata stays one that every reader parses, and
  * whoever prints it to a terminal does not hand the terminal to the one who wrote the reason. */
-static void put_string(FILE *f, const char *s)
+void metadata_put_string(FILE *f, const char *s)
 {
 	const u8 *p = (const u8 *)s;
 
@@ -70,7 +70,7 @@ static void identifier_clean(char *s)
 	}
 }
 
-static void put_uuid(FILE *f, const u8 *u)
+void metadata_put_uuid(FILE *f, const u8 u[16])
 {
 	fputc('"', f);
 	for (int i = 0; i < 16; i++)
@@ -173,7 +173,7 @@ static int put_class(FILE *f, const TraceClass *c)
 		return -ENOMEM;
 	}
 	fputs("\nevent {\n\tname = ", f);
-	put_string(f, name);
+	metadata_put_string(f, name);
 	fprintf(f, ";\n\tid = %u;\n\tstream_id = 0;\n\tloglevel = %u;\n\tfields := struct {\n",
 		c->id, class->level);
 	for (u32 i = 0; i < class->n_fields && r == 0; i++)
@@ -242,9 +242,9 @@ static const char text_stream[] =
 static void put_clock(FILE *f, const TraceClock *clock)
 {
 	fputs("\nclock {\n\tname = \"tracer\";\n\tuuid = ", f);
-	put_uuid(f, clock->uuid);
+	metadata_put_uuid(f, clock->uuid);
 	fputs(";\n\tdescription = ", f);
-	put_string(f, clock->description ? clock->description : "");
+	metadata_put_string(f, clock->description ? clock->description : "");
 	/* The offset makes it the time of day since the epoch. `absolute` says so, and lets
 	 * snapshots of several boots and machines be opened together: readers refuse clocks that
 	 * are not absolute unless all have one uuid. */
@@ -292,7 +292,7 @@ static int put_pair(FILE *f, const TraceEnvironment *e, Strings *keys)
 		return -ENOMEM;
 	keys->v = v;
 	fprintf(f, "\t%s = ", key);
-	put_string(f, e->value);
+	metadata_put_string(f, e->value);
 	fputs(";\n", f);
 	keys->v[keys->n++] = steal_ptr(key);
 	return 0;
@@ -329,7 +329,7 @@ int metadata_write(char **ret, size_t *ret_size, const Metadata *m)
 	if (!f)
 		return -ENOMEM;
 	fputs(text_head, f);
-	put_uuid(f, m->uuid);
+	metadata_put_uuid(f, m->uuid);
 	fputs(text_packet_header, f);
 	r = put_environment(f, m);
 	put_clock(f, m->clock);

@@ -4,6 +4,8 @@
  * escaped. */
 #pragma once
 
+#include <stdio.h>
+
 #include "daemon/trace/trace.h"
 
 typedef struct {
@@ -18,3 +20,7 @@ typedef struct {
 
 /* *ret is a fresh string of *ret_size bytes (and a NUL). 0 or -ENOMEM. */
 int metadata_write(char **ret, size_t *ret_size, const Metadata *m);
+
+/* A quoted string, escaped; a quoted uuid. */
+void metadata_put_string(FILE *f, const char *s);
+void metadata_put_uuid(FILE *f, const u8 u[16]);

@@ -207,7 +207,7 @@ int sinks_offer(SinksFile *f, u64 size)
 {
 	u64 offset = (u64)g_test_rand_int_range(0, (gint32)(RING - size)), old = f->bytes->len;
 	u32 head_size = (u32)g_test_rand_int_range(0, 200), align = sink_align(f->set);
-	g_autofree u8 *head = g_malloc(head_size + 1), *private = g_malloc(size);
+	g_autofree u8 *head = g_malloc(head_size + 1), *private = g_malloc(size + 1);
 	bool from_ring = g_test_rand_int_range(0, 4) > 0;
 	SinkPacket p = {
 		.head = head,
@@ -278,9 +278,12 @@ static void check_bytes(SinksFile *f, u64 size)
 		g_assert_cmpint(r, >, 0);
 		n += (u64)r;
 	}
-	for (n = 0; n < size && there[n] == f->bytes->data[n];)
+	/* an empty one has no memory */
+	if (size == 0 || memcmp(there, f->bytes->data, size) == 0)
+		return;
+	for (n = 0; there[n] == f->bytes->data[n];)
 		n++;
-	g_assert_cmpuint(n, ==, size);
+	g_error("byte %" G_GUINT64_FORMAT " of %" G_GUINT64_FORMAT " differs", n, size);
 }
 
 /* mmap has zeros behind its packets: told from a half one by looking */
