@@ -129,6 +129,15 @@ class Tracer:
     def properties(self, name):
         return json.loads(self.ctl("--json", "show", name))
 
+    def stop(self, name):
+        """Returns when all that was recorded is written, whether the stop itself waits for it or not."""
+        self.ctl("stop", name)
+        deadline = time.monotonic() + 60
+        while (state := self.properties(name)["state"]) != "stopped":
+            if time.monotonic() > deadline:
+                sys.exit(f"bench: session {name} is {state} a minute after it was told to stop\n{self.said()}")
+            time.sleep(0.01)
+
     def create(self, name, contexts, memory="10M"):
         self.ctl("create", name, "events=bench:*", f"memory={memory}", "snapshot.on_crash=false",
                  "snapshot.keep_free=0", "contexts=" + ("vpid,vtid" if contexts else ""))
