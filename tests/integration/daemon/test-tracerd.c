@@ -438,6 +438,7 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	const char *good[] = { tracerd, "--check-config", x->config, NULL };
 	const char *help[] = { tracerd, "--help", NULL }, *version[] = { tracerd, "--version", NULL };
 	const char *keys[] = { tracerd, "--help-config", NULL };
+	const char *dump[] = { tracerd, "--dump-config", x->config, NULL };
 	const char *unknown[] = { tracerd, "--frobnicate", NULL };
 	const char *many[] = { tracerd, "--version", "x", NULL };
 	const char *second[] = { tracerd, "--no-bus", "--user", "--config", x->config,
@@ -452,6 +453,19 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	g_assert_cmpint(run(good, &err), ==, 0);
 	g_assert_nonnull(strstr(err, "no errors; 1 session"));
 	g_free(err);
+	g_assert_cmpint(run(dump, &err), ==, 0);
+	g_assert_cmpstr(err, ==, "");
+	g_free(err);
+	{
+		const char *again[] = { tracerd, "--config", x->config, "--dump-config", NULL };
+		char *out = NULL;
+
+		g_assert_true(g_spawn_sync(NULL, (char **)again, NULL, 0, NULL, NULL, &out, NULL, NULL, NULL));
+		g_assert_nonnull(strstr(out, "name = \"flight\";"));
+		g_assert_nonnull(strstr(out, "tracer.conf:1\n"));
+		g_assert_nonnull(strstr(out, "policy = \"overwrite\"; // default\n"));
+		g_free(out);
+	}
 	g_assert_true(g_file_set_contents(x->config, "sessions: {\n a: { memry = \"1M\"; };\n};\n", -1, NULL));
 	g_assert_cmpint(run(good, &err), ==, 78);
 	g_assert_nonnull(strstr(err, "tracer.conf:2"));
