@@ -131,6 +131,9 @@ int config_check_main(const char *file, FILE *out);
 /* The effective settings, in the form of a file that would set them all, each with "// FILE:LINE" or
  * "// default". 0 or -errno of the stream. */
 int config_dump(const Config *c, FILE *out);
+/* --dump-config: the same of what is read as config_check() reads it, with the problems to err. Returns what the process
+ * should exit with: as config_check(), or 74 (EX_IOERR) if out did not take it. */
+int config_dump_main(const char *const *directories, const char *file, FILE *out, FILE *err);
 /* Every key, its range, default and text, for --help-config. */
 int config_help(FILE *out);
 

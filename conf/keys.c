@@ -232,8 +232,9 @@ const Key keys[] = {
 	       "state directory, which is /var/lib/tracer for the system's tracerd."),
 	DAEMON("clock", KEY_CHOICE, clock, "choice", "\"auto\", \"counter\" or \"monotonic\"",
 	       "\"auto\"",
-	       "What stamps events: the processor's counter, CLOCK_MONOTONIC, or the counter where the "
-	       "kernel trusts it. It is chosen once per boot.",
+	       "What stamps events. auto: the processor's counter where the kernel trusts it, else "
+	       "CLOCK_MONOTONIC; counter: also where it does not, if its rate is constant; monotonic: "
+	       "CLOCK_MONOTONIC. It is chosen once per boot.",
 	       .choices = clock_choices),
 	DAEMON("max_memory", KEY_SIZE, max_memory, "size", "1M to 16T", "\"1G\"",
 	       "All rings of all sessions together.", .min = M, .max = 16 * T),

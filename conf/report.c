@@ -22,23 +22,33 @@ const ConfigKey *config_keys(size_t *ret_n)
 	return docs;
 }
 
-int config_check(const char *const *directories, const char *file, FILE *out)
+/* What can be used, every problem said. -ENOMEM, or 0 also if there were errors. */
+static int report_load(const char *const *directories, const char *file, FILE *out, Config **ret,
+		       size_t *ret_errors)
 {
 	_cleanup_(config_problems_clear) ConfigProblems problems = { 0 };
-	_cleanup_(config_freep) Config *c = NULL;
-	size_t n_errors = 0;
-	int r = file ? config_load_file(file, &c, &problems) : config_load(directories, &c, &problems);
+	int r = file ? config_load_file(file, ret, &problems) : config_load(directories, ret, &problems);
 
 	if (r == -ENOMEM) {
 		fputs("error: out of memory\n", out);
-		return EX_OSERR;
+		return r;
 	}
 	for (size_t i = 0; i < problems.n; i++) {
 		_cleanup_free_ char *text = config_problem_text(&problems.v[i]);
 
 		fprintf(out, "%s\n", text ? text : problems.v[i].text);
-		n_errors += !problems.v[i].warning;
+		*ret_errors += !problems.v[i].warning;
 	}
+	return 0;
+}
+
+int config_check(const char *const *directories, const char *file, FILE *out)
+{
+	_cleanup_(config_freep) Config *c = NULL;
+	size_t n_errors = 0;
+
+	if (report_load(directories, file, out, &c, &n_errors) < 0)
+		return EX_OSERR;
 	if (n_errors > 0)
 		fprintf(out, "%zu error%s\n", n_errors, n_errors == 1 ? "" : "s");
 	else
@@ -119,6 +129,24 @@ int config_dump(const Config *c, FILE *out)
 	if (r < 0)
 		return r;
 	return ferror(out) ? -EIO : 0;
+}
+
+int config_dump_main(const char *const *directories, const char *file, FILE *out, FILE *err)
+{
+	_cleanup_(config_freep) Config *c = NULL;
+	size_t n_errors = 0;
+	int r;
+
+	if (report_load(directories, file, err, &c, &n_errors) < 0)
+		return EX_OSERR;
+	r = config_dump(c, out);
+	if (r == 0 && fflush(out) != 0)
+		r = -errno;
+	if (r < 0) {
+		fprintf(err, "error: the settings cannot be written: %s\n", strerror(-r));
+		return r == -ENOMEM ? EX_OSERR : EX_IOERR;
+	}
+	return n_errors > 0 ? EX_CONFIG : EX_OK;
 }
 
 int config_help(FILE *out)

@@ -24,6 +24,7 @@ static int help(void)
 		     "                           $XDG_RUNTIME_DIR and $XDG_STATE_HOME\n"
 		     "  --config FILE            read this file only\n"
 		     "  --check-config [FILE]    check the configuration, then exit (78: not good)\n"
+		     "  --dump-config [FILE]     every setting that is in effect, and where it was made\n"
 		     "  --help-config            every key of the configuration, with its default\n"
 		     "  --runtime-directory DIR  for the control page and the socket\n"
 		     "                           (/run/tracer)\n"
@@ -113,11 +114,12 @@ static void arguments_config(Arguments *a)
 
 int arguments_parse(Arguments *a, int argc, char **argv)
 {
-	enum { USER = 256, CONFIG, CHECK, HELP_CONFIG, RUNTIME, STATE, ADDRESS, NO_BUS, VERSION };
+	enum { USER = 256, CONFIG, CHECK, DUMP, HELP_CONFIG, RUNTIME, STATE, ADDRESS, NO_BUS, VERSION };
 	static const struct option options[] = {
 		{ "user", no_argument, NULL, USER },
 		{ "config", required_argument, NULL, CONFIG },
 		{ "check-config", no_argument, NULL, CHECK },
+		{ "dump-config", no_argument, NULL, DUMP },
 		{ "help-config", no_argument, NULL, HELP_CONFIG },
 		{ "runtime-directory", required_argument, NULL, RUNTIME },
 		{ "state-directory", required_argument, NULL, STATE },
@@ -140,6 +142,9 @@ int arguments_parse(Arguments *a, int argc, char **argv)
 			break;
 		case CHECK:
 			a->check = true;
+			break;
+		case DUMP:
+			a->dump = true;
 			break;
 		case HELP_CONFIG:
 			a->help_config = true;
@@ -168,7 +173,7 @@ int arguments_parse(Arguments *a, int argc, char **argv)
 			return 1 + EX_USAGE;
 		}
 	}
-	if (a->check && optind + 1 == argc) {
+	if ((a->check || a->dump) && optind + 1 == argc) {
 		a->check_file = argv[optind];
 	} else if (optind < argc) {
 		(void)fprintf(stderr, "tracerd: too many arguments: '%s'; see --help\n", argv[optind]);

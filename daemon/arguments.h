@@ -5,8 +5,9 @@
 #include "lib/base.h"
 
 typedef struct {
-	bool user, bus, check, help_config;
-	const char *config_file, *check_file, *address;
+	bool user, bus, check, dump, help_config;
+	const char *config_file, *address;
+	const char *check_file; /* of check and dump, instead of config_file */
 	char *runtime_directory, *state_directory; /* owned */
 	const char *config_directories[8];	   /* NULL-terminated */
 	char *own_config;			   /* owned: of config_directories */

@@ -35,6 +35,11 @@ static void manager_on_snapshot(void *userdata, Session *s, const char *session,
 {
 	Manager *m = userdata;
 
+	if (path) {
+		free(m->last_snapshot);
+		m->last_snapshot = strdup(path);
+		manager_status_changed(m);
+	}
 	if (s)
 		manager_session_changed(m, s);
 	if (path && m->observer.snapshot_completed)
@@ -236,6 +241,9 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 				       1000 * 1000, manager_on_tick, m);
 	if (r < 0)
 		return r;
+	r = manager_status_new(m);
+	if (r < 0)
+		return r;
 	return manager_listen(m, listen_fd);
 }
 
@@ -269,6 +277,8 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 	if (r < 0)
 		return r;
 	manager_start_configured(m, config);
+	/* before READY=1, so that who waited for the start reads it */
+	manager_status_say(m);
 	*ret = steal_ptr(m);
 	return 0;
 }
@@ -300,6 +310,7 @@ Manager *manager_free(Manager *m)
 	m->units = m->units ? unit_watch_free(m->units) : NULL;
 	m->tick = sd_event_source_disable_unref(m->tick);
 	m->bump = sd_event_source_disable_unref(m->bump);
+	m->status = sd_event_source_disable_unref(m->status);
 	m->listener = listener_free(m->listener);
 	if (m->bound)
 		(void)unlinkat(m->runtime_fd, "producer.sock", 0);
@@ -327,6 +338,7 @@ Manager *manager_free(Manager *m)
 		free(m->config_directories[i]);
 	free(m->config_directories);
 	free(m->config_file);
+	free(m->last_snapshot);
 	free(m->runtime_directory);
 	free(m->state_directory);
 	m->runtime_fd = close_fd(m->runtime_fd);

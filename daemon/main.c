@@ -115,6 +115,9 @@ int main(int argc, char **argv)
 		return r - 1;
 	if (a.check)
 		return check_config(&a);
+	if (a.dump)
+		return config_dump_main(a.config_directories, a.check_file ? a.check_file : a.config_file,
+					stdout, stderr);
 	if (a.help_config)
 		return config_help(stdout) < 0 ? EXIT_FAILURE : EXIT_SUCCESS;
 	r = arguments_default(&a);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the files of the manager share: sessions (manager.c), birth and end (lifetime.c), configuration (reload.c), programs
- * (programs.c), causes of snapshots (causes.c), and seldom things (chores.c). */
+ * (programs.c), causes of snapshots (causes.c), seldom things (chores.c), and the line for systemctl status (status.c). */
 #pragma once
 
 #include "daemon/jobs.h"
@@ -30,6 +30,10 @@ struct Manager {
 	sd_event_source *tick, *bump;
 	u64 bump_last, bump_gap;
 	u64 clock_last; /* newest reading of the trace clock: a counter that goes back was reset */
+	sd_event_source *status;
+	char status_said[512];
+	u64 status_last;
+	char *last_snapshot; /* of any session, also of one that is gone; NULL: none since the start */
 	ManagerObserver observer;
 	void *userdata;
 
@@ -56,6 +60,12 @@ void manager_forget_programs(Manager *m);
 /* chores.c */
 #define MANAGER_TICK_USEC (5 * 1000 * 1000)
 int manager_on_tick(sd_event_source *source, u64 usec, void *userdata);
+
+/* status.c */
+int manager_status_new(Manager *m);
+void manager_status_say(Manager *m);
+/* Something that the line says is another now. It is said soon, at most once a second. */
+void manager_status_changed(Manager *m);
 
 /* causes.c */
 void manager_on_crash(Manager *m, const Producer *p, const Death *death);

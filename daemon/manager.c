@@ -18,6 +18,7 @@ u64 manager_now(void)
 
 void manager_session_changed(Manager *m, Session *s)
 {
+	manager_status_changed(m);
 	if (m->observer.session_changed)
 		m->observer.session_changed(m->userdata, s);
 }
@@ -69,6 +70,7 @@ int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failur
 	*at = s;
 	m->n_sessions++;
 	manager_watch_units(m);
+	manager_status_changed(m);
 	if (m->observer.session_added)
 		m->observer.session_added(m->userdata, s);
 	*ret = s;
@@ -88,6 +90,7 @@ void manager_drop_session(Manager *m, Session *s)
 	}
 	m->n_sessions--;
 	(void)session_free(s);
+	manager_status_changed(m);
 	if (name && m->observer.session_removed)
 		m->observer.session_removed(m->userdata, name);
 	manager_watch_units(m);

@@ -36,6 +36,7 @@ static void program_died(void *userdata, Producer *p, const Death *death)
 	program_retire(m, p);
 	for (s = m->sessions; s; s = s->next)
 		manager_session_changed(m, s);
+	manager_status_changed(m);
 	if (m->observer.producers_changed)
 		m->observer.producers_changed(m->userdata);
 }
@@ -191,6 +192,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 	else if (exchange_reply(x, &done, sizeof(done), NULL) < 0)
 		exchange_refuse(x, ENOMEM, "out of memory");
 	sessions_changed_of(m, p);
+	manager_status_changed(m);
 	if (m->observer.producers_changed)
 		m->observer.producers_changed(m->userdata);
 }

@@ -9,6 +9,7 @@
 #include "dbus/pending-call.h"
 
 #define REASON_MAX 1024
+#define MAX_SIZE_LEAST (64 * 1024)
 
 typedef struct SnapshotCall SnapshotCall;
 
@@ -193,6 +194,11 @@ static int options_read(sd_bus_message *m, bool *ret_wait, SnapshotOptions *ret,
 		if (size && (parse_size(text, &ret->max_size) < 0 || ret->max_size == 0))
 			return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
 						 "Option 'max_size': '%s' is no size; write it like \"16M\"", text);
+		/* as snapshot.max_snapshot_size has it: below, there may be room for not one event, and what
+		 * comes out is a trace without any that calls itself a success */
+		if (size && ret->max_size < MAX_SIZE_LEAST)
+			return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+						 "Option 'max_size': '%s' is out of range: 64K or more", text);
 		r = sd_bus_message_exit_container(m);
 		if (r < 0)
 			return r;

@@ -22,6 +22,7 @@ typedef struct {
 	int watch; /* inotify on the session's snapshots */
 	pid_t daemon, program;
 	int notify; /* where the daemon says READY=1 */
+	char status[600]; /* the last STATUS= it said there */
 	FILE *to, *from;
 } Fixture;
 
@@ -75,6 +76,8 @@ static void notified(Fixture *x, const char *what)
 		n = recv(x->notify, text, sizeof(text) - 1, 0);
 		g_assert_cmpint(n, >, 0);
 		text[n] = 0;
+		if (g_str_has_prefix(text, "STATUS="))
+			(void)g_strlcpy(x->status, text, sizeof(x->status));
 		if (strstr(text, what))
 			return;
 	}
@@ -366,6 +369,60 @@ static void test_hup(Fixture *x, gconstpointer unused)
 	g_assert_cmpint(daemon_stop(x, SIGINT), ==, 0);
 }
 
+/* What `systemctl status` shows: each change is said, the last word is true. */
+static void test_status(Fixture *x, gconstpointer unused)
+{
+	char *path, *line;
+
+	daemon_start(x);
+	g_assert_cmpstr(x->status, ==,
+			"STATUS=1 of 1 session running, 0 programs attached; last snapshot: none yet");
+	program_start(x);
+	program_ask(x, "record 10", NULL);
+	notified(x, "STATUS=1 of 1 session running, 1 program attached; last snapshot: none yet");
+	(void)fprintf(x->to, "signal 11\n");
+	(void)fflush(x->to);
+	(void)waitpid(x->program, NULL, 0);
+	path = snapshot_await(x);
+	line = g_strdup_printf("STATUS=1 of 1 session running, 0 programs attached; last snapshot: %s", path);
+	notified(x, line);
+	g_free(line);
+	/* the snapshot outlives its session */
+	g_assert_true(g_file_set_contents(x->config, "sessions: { a: { }; b: { }; };", -1, NULL));
+	(void)kill(x->daemon, SIGHUP);
+	line = g_strdup_printf("STATUS=0 of 2 sessions running, 0 programs attached; last snapshot: %s", path);
+	notified(x, line);
+	g_free(line);
+	g_free(path);
+	g_assert_cmpint(daemon_stop(x, SIGTERM), ==, 0);
+	program_end(x);
+}
+
+/* Programs by the dozen are no reason to write to systemd by the dozen. */
+static void test_status_seldom(Fixture *x, gconstpointer unused)
+{
+	gint64 begin, seconds;
+	char text[4096];
+	ssize_t length;
+	int n = 0;
+
+	daemon_start(x);
+	begin = g_get_monotonic_time();
+	for (int i = 0; i < 30; i++) {
+		program_start(x);
+		program_ask(x, "record 1", NULL);
+		program_end(x);
+	}
+	notified(x, "STATUS=");
+	seconds = (g_get_monotonic_time() - begin) / G_USEC_PER_SEC;
+	while ((length = recv(x->notify, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+		text[length] = 0;
+		n += g_str_has_prefix(text, "STATUS=");
+	}
+	g_assert_cmpint(n, <=, seconds + 1);
+	g_assert_cmpint(daemon_stop(x, SIGTERM), ==, 0);
+}
+
 static int run(const char *const *argv, char **ret_err)
 {
 	int status = 0;
@@ -381,6 +438,7 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	const char *good[] = { tracerd, "--check-config", x->config, NULL };
 	const char *help[] = { tracerd, "--help", NULL }, *version[] = { tracerd, "--version", NULL };
 	const char *keys[] = { tracerd, "--help-config", NULL };
+	const char *dump[] = { tracerd, "--dump-config", x->config, NULL };
 	const char *unknown[] = { tracerd, "--frobnicate", NULL };
 	const char *many[] = { tracerd, "--version", "x", NULL };
 	const char *second[] = { tracerd, "--no-bus", "--user", "--config", x->config,
@@ -395,6 +453,19 @@ static void test_arguments(Fixture *x, gconstpointer unused)
 	g_assert_cmpint(run(good, &err), ==, 0);
 	g_assert_nonnull(strstr(err, "no errors; 1 session"));
 	g_free(err);
+	g_assert_cmpint(run(dump, &err), ==, 0);
+	g_assert_cmpstr(err, ==, "");
+	g_free(err);
+	{
+		const char *again[] = { tracerd, "--config", x->config, "--dump-config", NULL };
+		char *out = NULL;
+
+		g_assert_true(g_spawn_sync(NULL, (char **)again, NULL, 0, NULL, NULL, &out, NULL, NULL, NULL));
+		g_assert_nonnull(strstr(out, "name = \"flight\";"));
+		g_assert_nonnull(strstr(out, "tracer.conf:1\n"));
+		g_assert_nonnull(strstr(out, "policy = \"overwrite\"; // default\n"));
+		g_free(out);
+	}
 	g_assert_true(g_file_set_contents(x->config, "sessions: {\n a: { memry = \"1M\"; };\n};\n", -1, NULL));
 	g_assert_cmpint(run(good, &err), ==, 78);
 	g_assert_nonnull(strstr(err, "tracer.conf:2"));
@@ -444,6 +515,8 @@ int main(int argc, char **argv)
 	ADD("killed", test_killed);
 	ADD("leftovers", test_leftovers);
 	ADD("hup", test_hup);
+	ADD("status", test_status);
+	ADD("status-seldom", test_status_seldom);
 	ADD("arguments", test_arguments);
 	ADD("early-program", test_early_program);
 	return g_test_run();

@@ -97,6 +97,39 @@ static void test_dump(void)
 	try_dump("odd-names.conf");
 }
 
+/* --dump-config: what is broken is said and left out, the rest is in effect and dumped. */
+static void test_dump_main(void)
+{
+	g_autofree char *good = g_test_build_filename(G_TEST_DIST, "good", "all-keys.conf", NULL);
+	g_autofree char *bad = g_test_build_filename(G_TEST_DIST, "broken", "key-misspelt.conf", NULL);
+	const char *files[] = { good, bad };
+
+	for (int i = 0; i < 2; i++) {
+		_cleanup_free_ char *out_text = NULL, *err_text = NULL;
+		_cleanup_(config_freep) Config *back = NULL;
+		size_t n_out = 0, n_err = 0;
+		FILE *out = open_memstream(&out_text, &n_out), *err = open_memstream(&err_text, &n_err);
+
+		g_assert_cmpint(config_dump_main(NULL, files[i], out, err), ==, i == 0 ? 0 : 78);
+		g_assert_cmpint(fclose(out), ==, 0);
+		g_assert_cmpint(fclose(err), ==, 0);
+		g_assert_cmpint(n_err > 0 && strstr(err_text, ": error: "), ==, i == 1);
+		back = load(out_text);
+		g_assert_cmpuint(back->n_sessions, ==, i == 0);
+	}
+	{
+		_cleanup_free_ char *err_text = NULL;
+		size_t n_err = 0;
+		FILE *full = fopen("/dev/full", "w"), *err = open_memstream(&err_text, &n_err);
+
+		g_assert_nonnull(full);
+		g_assert_cmpint(config_dump_main(NULL, good, full, err), ==, 74);
+		(void)fclose(full);
+		g_assert_cmpint(fclose(err), ==, 0);
+		g_assert_nonnull(strstr(err_text, "cannot be written"));
+	}
+}
+
 /* One that came over the bus has no file. */
 static void test_dump_without_origin(void)
 {
@@ -136,6 +169,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/report/check", test_check);
 	g_test_add_func("/report/dump", test_dump);
+	g_test_add_func("/report/dump-main", test_dump_main);
 	g_test_add_func("/report/dump-without-origin", test_dump_without_origin);
 	g_test_add_func("/report/help", test_help);
 	return g_test_run();

@@ -440,6 +440,11 @@ static void snapshot_options(Fixture *f, const void *unused)
 			1, "duration", "s", "soon");
 	peer_call_fails(f->p, MANAGER, "SnapshotSession", SD_BUS_ERROR_INVALID_ARGS, "16M", "ssa{sv}", "flight", "",
 			1, "max_size", "s", "0");
+	peer_call_fails(f->p, MANAGER, "SnapshotSession", SD_BUS_ERROR_INVALID_ARGS, "64K or more", "ssa{sv}",
+			"flight", "", 1, "max_size", "s", "65535");
+	/* read, and found good: the next question is whether there is anything to save */
+	peer_call_fails(f->p, MANAGER, "SnapshotSession", ERROR_NOT_RUNNING, "flight", "ssa{sv}", "flight", "", 1,
+			"max_size", "s", "64K");
 	peer_call_fails(f->p, MANAGER, "SnapshotSession", ERROR_NOT_RUNNING, "flight", "ssa{sv}", "flight", "", 0);
 	peer_call_fails(f->p, MANAGER, "SnapshotSession", ERROR_NO_SUCH_SESSION, "no", "ssa{sv}", "no", "", 0);
 }
