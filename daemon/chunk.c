@@ -313,6 +313,12 @@ int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p)
 	return r;
 }
 
+void chunk_push(Chunk *c)
+{
+	for (ChunkPart *p = c->parts; p; p = p->next)
+		live_trace_push(p->trace);
+}
+
 int chunk_flush(Chunk *c)
 {
 	int first = 0;

@@ -24,6 +24,7 @@ typedef struct {
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec);
 /* Appends a packet of a feed's stream; 0, or -errno with nothing taken. */
 int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p);
+void chunk_push(Chunk *c);
 int chunk_flush(Chunk *c);
 /* It is where it was made: nobody removed it, or put another file system over it. */
 bool chunk_present(const Chunk *c, const char *output);

@@ -10,7 +10,11 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define NAP_NS		NSEC_PER_MSEC	      /* after a pass that found something: programs need not call */
+/* After a pass that found something programs need not call: as long as half of the smallest ring takes to fill at half a gigabyte
+ * a second, in these bounds. What gathers meanwhile goes to the disk in one. */
+#define NAP_RATE	(512ull << 20)
+#define NAP_MIN_NS	NSEC_PER_MSEC
+#define NAP_MAX_NS	(10 * NSEC_PER_MSEC)
 #define RETRY_NS	(NSEC_PER_SEC / 5)
 #define STOP_TRIES_NS	(3 * NSEC_PER_SEC)    /* how long a stop tries to write what cannot be written */
 #define POLL_NS		(5 * NSEC_PER_MSEC)   /* where nobody can be relied on to call */
@@ -341,6 +345,7 @@ static int work(Consumer *c)
 	n = pass(c, now >= c->flush_at);
 	if (n < 0)
 		return n;
+	output_push(c->output);
 	if (now >= c->flush_at) {
 		c->flush_at = now + c->config->flush_interval_ns;
 		if (output_lost(c->output))
@@ -380,6 +385,15 @@ static void nap(Consumer *c, u64 ns, bool orders)
 	if (!(orders && c->orders) && !c->quit && !(c->ordered_stop && !c->stop_by))
 		(void)pthread_cond_timedwait(&c->wake, &c->lock, &until);
 	(void)pthread_mutex_unlock(&c->lock);
+}
+
+static u64 nap_time(const Consumer *c)
+{
+	u64 least = UINT64_MAX;
+
+	for (const Feed *f = c->feeds; f; f = f->next)
+		least = MIN(least, 1ull << f->geometry.ring_shift);
+	return MAX(NAP_MIN_NS, MIN(NAP_MAX_NS, MIN(least, 1ull << 32) / 2 * NSEC_PER_SEC / NAP_RATE));
 }
 
 static bool any_ready(const Consumer *c)
@@ -508,7 +522,7 @@ void *consumer_thread(void *userdata)
 		if (n < 0)
 			trouble_begin(c, n);
 		else if (n > 0)
-			nap(c, NAP_NS, true);
+			nap(c, nap_time(c), true);
 		else
 			rest(c);
 	}

@@ -242,6 +242,12 @@ int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p)
 	return chunk_append(o->chunk, f, stream, p);
 }
 
+void output_push(Output *o)
+{
+	if (o->chunk)
+		chunk_push(o->chunk);
+}
+
 int output_flush(Output *o)
 {
 	return o->chunk ? chunk_flush(o->chunk) : 0;
@@ -334,9 +340,4 @@ const char *output_path(const Output *o)
 const char *output_strategy(const Output *o)
 {
 	return sink_set_name(o->sinks);
-}
-
-bool output_has_chunk(const Output *o)
-{
-	return o->chunk != NULL;
 }

@@ -25,6 +25,8 @@ int output_configure(Output *o, const char *path, const SessionConfig *config);
 /* Makes and opens the directory, if that is not done; what a daemon that died left unfinished there is put right on a thread. -EWOULDBLOCK: another session writes there. */
 int output_open(Output *o);
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
+/* What was appended is on its way. */
+void output_push(Output *o);
 int output_flush(Output *o);
 /* Removed, or covered by another file system. */
 bool output_lost(const Output *o);
@@ -47,4 +49,3 @@ void output_reap(Output *o, bool wait);
 
 const char *output_path(const Output *o);
 const char *output_strategy(const Output *o);
-bool output_has_chunk(const Output *o);

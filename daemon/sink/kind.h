@@ -34,6 +34,8 @@ struct SinkKind {
 	int (*open)(Sink *s);
 	/* The packet is checked: a multiple of `align`, and large enough for what it holds. */
 	int (*append)(Sink *s, const SinkPacket *p);
+	/* Begins to write what has only gathered; waits for nothing. NULL: nothing ever does. */
+	void (*push)(Sink *s);
 	/* Until all that was taken is in the file. NULL: it always is. */
 	int (*flush)(Sink *s);
 	/* Frees what is the kind's own (not the Sink, not the file). *ret_whole: where the last packet that is in the file

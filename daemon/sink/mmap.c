@@ -72,11 +72,13 @@ static int mmap_append(Sink *s, const SinkPacket *p)
 	if (r < 0)
 		return r;
 	to = m->map + (s->size - m->map_offset);
-	r = fault_copy(to, p->head, p->head_size);
-	if (r == 0)
-		r = fault_copy(to + p->head_size, p->records, p->records_size);
+	/* The head last: where the daemon is killed in between, there are zeros, which nobody takes for a packet. */
+	r = fault_copy(to + p->head_size, p->records, p->records_size);
 	if (r == 0)
 		r = fault_copy(to + used, NULL, p->size - used);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (r == 0)
+		r = fault_copy(to, p->head, p->head_size);
 	if (r < 0) {
 		/* Half a packet is there, and nothing is known any more of the blocks behind it: they are asked for anew. */
 		window_close(m);

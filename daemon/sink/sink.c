@@ -139,6 +139,12 @@ int sink_append(Sink *s, const SinkPacket *p)
 	return s->set->kind->append(s, p);
 }
 
+void sink_push(Sink *s)
+{
+	if (s->set->kind->push)
+		s->set->kind->push(s);
+}
+
 int sink_flush(Sink *s)
 {
 	int r = s->set->kind->flush ? s->set->kind->flush(s) : 0;

@@ -51,6 +51,8 @@ int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name);
 /* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above). When it returns 0 the memory behind p is
  * the caller's again. Blocks as long as the disk does, if all buffers are on their way. */
 int sink_append(Sink *s, const SinkPacket *p);
+/* No more packets come for now: what was taken and has only gathered is on its way from here. Waits for nothing. */
+void sink_push(Sink *s);
 /* Waits until all that was taken is in the file, and makes the file's size say so (but for mmap, whose file is longer than
  * its content until it is closed); tries again what had failed. What is left is kept, and the first error returned. An error of
  * the disk that came after the page cache had taken the bytes is returned once: nothing is left that could be tried again. */

@@ -287,6 +287,13 @@ static int index_write(LiveStream *s)
 	return 0;
 }
 
+void live_trace_push(LiveTrace *t)
+{
+	for (LiveStream *s = t->streams; s; s = s->next)
+		if (s->sink)
+			sink_push(s->sink);
+}
+
 int live_trace_flush(LiveTrace *t)
 {
 	int first = 0;
@@ -366,7 +373,11 @@ static int file_sync(int at, const char *name)
 {
 	_cleanup_close_ int fd = openat(at, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 
-	return fd < 0 || fsync(fd) < 0 ? -errno : 0;
+	if (fd < 0 || fsync(fd) < 0)
+		return -errno;
+	/* nobody reads it soon: what is left of it in the page cache makes room */
+	(void)posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	return 0;
 }
 
 int live_trace_sync(LiveTrace *t, const char *metadata, size_t size)

@@ -43,6 +43,8 @@ u64 live_stream_size(const LiveStream *s);
 /* The `discarded` that its last packet said; packets of a stream count from 0 in each trace. */
 u64 live_stream_discarded(const LiveStream *s);
 
+/* What was taken is on its way to the files. */
+void live_trace_push(LiveTrace *t);
 /* All that was taken is in the files, and the indexes name it. The first error; the rest goes on. */
 int live_trace_flush(LiveTrace *t);
 /* False if a file of it is no longer in its directory. */
