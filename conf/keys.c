@@ -195,7 +195,8 @@ const Key keys[] = {
 	      "again.") },
 
 	SNAPSHOT("on_crash", KEY_BOOL, on_crash, "bool", "true or false", "true",
-		 "Take a snapshot when a recorded program dies by a signal."),
+		 "Take a snapshot when a recorded program dies by a signal other than HUP, INT, TERM and "
+		 "PIPE, which end a program in order."),
 	SNAPSHOT("on_unit_failure", KEY_LIST, on_unit_failure, "list",
 		 "patterns of systemd unit names", "[ ]",
 		 "Take a snapshot when one of these units enters the state `failed`.",

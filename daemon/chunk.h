@@ -8,6 +8,8 @@
 #include "daemon/feed.h"
 
 #define CHUNK_SUFFIX ".active"
+/* In place of a number of records: nobody knows. */
+#define CHUNK_UNCOUNTED UINT64_MAX
 
 typedef struct Chunk Chunk;
 

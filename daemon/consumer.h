@@ -14,7 +14,7 @@ typedef struct Consumer Consumer;
 
 /* All from the loop. */
 typedef struct {
-	/* A chunk is on disk under its name. */
+	/* A chunk is on disk under its name; CHUNK_UNCOUNTED records if a dead daemon left it. */
 	void (*completed)(void *userdata, const char *path, u64 n_records);
 	/* Nothing can be written, and why; NULL: it goes on. Said once each. */
 	void (*trouble)(void *userdata, const char *text);

@@ -121,7 +121,7 @@ static void closing_learn(Output *o, Closing *c)
 		o->room_at = 0;
 	} else if (c->r == 0) {
 		/* of which nobody knows how many records it has */
-		o->closed(o->userdata, c->path, 0, 0, NULL);
+		o->closed(o->userdata, c->path, CHUNK_UNCOUNTED, 0, NULL);
 	}
 }
 

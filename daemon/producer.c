@@ -336,9 +336,19 @@ bool producer_records(const Producer *p)
 	return producer_n_active(p) > 0;
 }
 
-bool death_by_signal(const Death *death)
+bool death_is_crash(const Death *death)
 {
-	return death->known && WIFSIGNALED(death->status);
+	if (!death->known || !WIFSIGNALED(death->status))
+		return false;
+	switch (WTERMSIG(death->status)) {
+	case SIGHUP:
+	case SIGINT:
+	case SIGTERM:
+	case SIGPIPE:
+		return WCOREDUMP(death->status);
+	default:
+		return true;
+	}
 }
 
 void death_describe(const Death *death, char *ret, size_t size)

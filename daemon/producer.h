@@ -69,4 +69,6 @@ u32 producer_n_active(const Producer *p);
 
 /* "killed by signal 11 (SIGSEGV)", "exited with 1", "ended" */
 void death_describe(const Death *death, char *ret, size_t size);
-bool death_by_signal(const Death *death);
+/* By a signal, but not by one of those that systemd takes for a clean end (SIGHUP, SIGINT, SIGTERM, SIGPIPE): every `systemctl stop`
+ * would be a crash. */
+bool death_is_crash(const Death *death);

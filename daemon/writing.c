@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/writing.h"
 
+#include <stdio.h>
 #include <time.h>
 
+#include "daemon/chunk.h"
 #include "daemon/session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
@@ -71,9 +73,15 @@ static void on_completed(void *userdata, const char *path, u64 n_records)
 {
 	Writing *w = userdata;
 
+	char what[64] = "left by a daemon that was killed, and put right";
+
+	if (n_records != CHUNK_UNCOUNTED)
+		(void)snprintf(what, sizeof(what), "%llu records", (unsigned long long)n_records);
+	else
+		n_records = 0;
 	journal_log(LOG_INFO,
 		    &(JournalFields){ .message_id = MESSAGE_TRACE_WRITTEN, .session = w->name, .path = path },
-		    "session '%s': trace %s: %llu records", w->name, path, (unsigned long long)n_records);
+		    "session '%s': trace %s: %s", w->name, path, what);
 	if (w->session) {
 		free(w->session->last_trace);
 		w->session->last_trace = strdup(path);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 TRACER_EVENT(shop, order, TRACER_INFO, TRACER_U64(number), TRACER_STR(customer))
@@ -49,6 +50,24 @@ static void lap(unsigned long n)
 	(void)sched_setaffinity(0, sizeof(all), &all);
 }
 
+/* n events in a second, a millisecond's at a time. */
+static void pace(unsigned long n)
+{
+	struct timespec at;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &at);
+	for (int ms = 0; ms < 1000; ms++) {
+		for (unsigned long i = n * (unsigned)ms / 1000; i < n * (unsigned)(ms + 1) / 1000; i++)
+			trace_shop_order(number++, "pace");
+		at.tv_nsec += 1000000;
+		if (at.tv_nsec >= 1000000000) {
+			at.tv_nsec -= 1000000000;
+			at.tv_sec++;
+		}
+		(void)clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	char line[512], *argument;
@@ -68,6 +87,9 @@ int main(int argc, char **argv)
 		} else if (strncmp(line, "extra", 5) == 0) {
 			for (long i = atol(argument); i > 0; i--)
 				trace_shop_extra(number++);
+			(void)printf("recorded %lu\n", number);
+		} else if (strncmp(line, "pace", 4) == 0) {
+			pace(strtoul(argument, NULL, 10));
 			(void)printf("recorded %lu\n", number);
 		} else if (strncmp(line, "lap", 3) == 0) {
 			lap(strtoul(argument, NULL, 10));

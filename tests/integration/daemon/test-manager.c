@@ -104,14 +104,14 @@ static bool gone(void *userdata)
 	return manager_n_producers(((House *)userdata)->manager) == 0;
 }
 
-/* A clean end is no crash. */
-static void test_exit(House *h, gconstpointer unused)
+/* A clean end is no crash: an exit, or a signal that ends a service in order. */
+static void clean_end(House *h, const char *how)
 {
 	Program p;
 
 	program_start(h, &p, 0);
 	(void)program_ask(&p, "record 10");
-	program_tell(&p, "exit 3");
+	program_tell(&p, how);
 	house_until(h, gone, h);
 	g_assert_cmpuint(h->n_crashes, ==, 0);
 	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
@@ -119,6 +119,16 @@ static void test_exit(House *h, gconstpointer unused)
 	g_assert_cmpuint(house_info(h, "flight").recorded, ==, 10);
 	g_assert_cmpuint(trace_count(house_snapshot(h, "flight"), "shop:order"), ==, 10);
 	program_end(&p);
+}
+
+static void test_exit(House *h, gconstpointer unused)
+{
+	clean_end(h, "exit 3");
+}
+
+static void test_terminated(House *h, gconstpointer unused)
+{
+	clean_end(h, "signal 15");
 }
 
 /* Without pidfds (old kernels, valgrind) a death is found by looking now and then. */
@@ -451,6 +461,7 @@ int main(int argc, char **argv)
 	ADD("crash/reaped", SESSION("flight", "snapshot: { on_crash = true; };"), test_crash_reaped);
 	ADD("crash/zombie", SESSION("flight", "snapshot: { on_crash = true; };"), test_crash_zombie);
 	ADD("exit", SESSION("flight", "snapshot: { on_crash = true; };"), test_exit);
+	ADD("terminated", SESSION("flight", "snapshot: { on_crash = true; };"), test_terminated);
 	ADD("no-pidfd", SESSION("flight", ""), test_no_pidfd);
 	ADD("request", SESSION("flight", ""), test_request);
 	ADD("stopped", SESSION("flight", ""), test_stopped);

@@ -329,6 +329,26 @@ static void test_interval(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* The same for a minute (ten seconds, but with -m slow), at a rate that a reader can follow: every number, in one trace each. */
+static void test_minute(House *h, gconstpointer unused)
+{
+	const u32 seconds = g_test_slow() ? 60 : 10;
+	char *output = output_of(h);
+	SessionInfo i;
+	Program p;
+
+	program_start(h, &p, 0);
+	for (u32 k = 0; k < seconds; k++)
+		(void)program_ask(&p, "pace 20000");
+	stop_well(h);
+	i = check_sums(h, 20000 * seconds);
+	check_counted(output, 20000 * seconds, i.discarded);
+	g_assert_cmpuint(count_entries(output), >, seconds);
+	g_test_message("%u traces, %u discarded", count_entries(output), (unsigned)i.discarded);
+	program_end(&p);
+	g_free(output);
+}
+
 /* ---- trouble ---- */
 
 static bool in_trouble(void *userdata)
@@ -666,6 +686,7 @@ int main(int argc, char **argv)
 	ADD("rotate/mmap", CONFIG("policy = \"discard\"; io = \"mmap\";"), test_rotate);
 	ADD("interval", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\"; memory = \"1M\";"),
 	    test_interval);
+	ADD("interval/minute", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\";"), test_minute);
 	ADD("size", CONFIG("policy = \"discard\"; io = \"auto\"; file_size = \"1M\"; memory = \"1M\";"), test_interval);
 	ADD("full/discard", CONFIG("policy = \"discard\"; io = \"auto\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full);
