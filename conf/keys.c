@@ -154,7 +154,8 @@ const Key keys[] = {
 		.choices = io_choices),
 	SESSION("output", KEY_PATH, output, "path", "an absolute path, or \"\"", "\"\"",
 		"Where a session that writes puts its traces. \"\": a directory of the session's name in "
-		"traces/ of the state directory, which is /var/lib/tracer for the system's tracerd."),
+		"traces/ of the state directory, which is /var/lib/tracer for the system's tracerd. "
+		"Elsewhere needs ReadWritePaths= in a drop-in of tracer.service."),
 	SESSION("flush_interval", KEY_TIME, flush_interval_ns, "time", "1ms to 1h", "\"1s\"",
 		"Events that do not fill a part of their ring are written after so long.",
 		.min = NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC),
