@@ -10,9 +10,9 @@
 #include <sys/resource.h>
 #include <time.h>
 
-/* After a pass that found something programs need not call: as long as half of the smallest ring takes to fill at half a gigabyte
+/* After a pass that found something programs need not call: as long as half of the smallest ring takes to fill at a quarter of a gigabyte
  * a second, in these bounds. What gathers meanwhile goes to the disk in one. */
-#define NAP_RATE	(512ull << 20)
+#define NAP_RATE	(256ull << 20)
 #define NAP_MIN_NS	NSEC_PER_MSEC
 #define NAP_MAX_NS	(10 * NSEC_PER_MSEC)
 #define RETRY_NS	(NSEC_PER_SEC / 5)

@@ -116,6 +116,16 @@ static void write_now(DirectSink *d)
 	}
 }
 
+/* No other file has anything to write. A queue could only hand the request to a thread of the kernel (one that makes its file
+ * longer does not begin without waiting), and two wakings cost as much as the write. */
+static bool is_alone(const DirectSink *d)
+{
+	for (const DirectSink *other = shared_of(d)->sinks; other; other = other->next)
+		if (other != d && other->first)
+			return false;
+	return true;
+}
+
 static void start(DirectSink *d)
 {
 	Shared *shared = shared_of(d);
@@ -123,7 +133,7 @@ static void start(DirectSink *d)
 
 	if (d->flying || !d->first || d->error)
 		return;
-	if (shared->uring && uring_write(shared->uring, d->sink.file.fd, v, queue_vectors(d, v),
+	if (shared->uring && !is_alone(d) && uring_write(shared->uring, d->sink.file.fd, v, queue_vectors(d, v),
 					 d->whole + d->partial, d) == 0)
 		d->flying = true;
 	else
