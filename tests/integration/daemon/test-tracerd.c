@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <glib.h>
 #include <poll.h>
 #include <signal.h>
@@ -255,6 +256,78 @@ static void test_killed(Fixture *x, gconstpointer unused)
 		g_free(path);
 	}
 	program_end(x);
+}
+
+/* The next name of a finished trace in the directory that is watched. */
+static char *trace_await(const char *directory, int watch)
+{
+	for (;;) {
+		union {
+			struct inotify_event e;
+			char bytes[4096];
+		} u;
+
+		await(watch);
+		g_assert_cmpint(read(watch, &u, sizeof(u)), >, 0);
+		if (g_str_has_suffix(u.e.name, "-trace"))
+			return g_build_filename(directory, u.e.name, NULL);
+	}
+}
+
+/* A packet is in a file, as its index says. */
+static bool is_written(const char *directory)
+{
+	char *pattern = g_build_filename(directory, "*", "*", "index", "*.idx", NULL);
+	bool written = false;
+	glob_t found = { 0 };
+	struct stat st;
+
+	(void)glob(pattern, 0, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		written |= stat(found.gl_pathv[i], &st) == 0 && st.st_size > 16;
+	globfree(&found);
+	g_free(pattern);
+	return written;
+}
+
+/* Killed while it writes: the next one puts the trace right, up to the last packet that is whole. */
+static void test_killed_writing(Fixture *x, gconstpointer unused)
+{
+	static const char *const strategies[] = { "auto", "mmap", "splice", "write" };
+	char *directory = g_build_filename(x->state, "traces", "log", NULL);
+
+	g_assert_cmpint(g_mkdir_with_parents(directory, 0755), ==, 0);
+	for (size_t i = 0; i < G_N_ELEMENTS(strategies); i++) {
+		char *text = g_strdup_printf("sessions: { log: { autostart = true; events = [ \"shop:*\" ]; policy = "
+					     "\"discard\"; memory = \"1M\"; flush_interval = \"10ms\"; io = \"%s\"; "
+					     "output_keep_free = \"0\"; }; };",
+					     strategies[i]);
+		int watch = inotify_init1(IN_CLOEXEC);
+		char *trace, *last = NULL;
+
+		g_assert_cmpint(inotify_add_watch(watch, directory, IN_MOVED_TO), >=, 0);
+		g_assert_true(g_file_set_contents(x->config, text, -1, NULL));
+		daemon_start(x);
+		program_start(x);
+		program_ask(x, "threads 2", NULL);
+		while (!is_written(directory))
+			program_ask(x, "enabled", NULL);
+		(void)daemon_stop(x, SIGKILL);
+		program_ask(x, "join", NULL);
+		program_end(x);
+		daemon_start(x);
+		trace = trace_await(directory, watch);
+		g_assert_cmpuint(trace_records(trace, &last), >, 0);
+		g_assert_nonnull(strstr(last, "shop:order"));
+		(void)daemon_stop(x, SIGTERM);
+		remove_tree(directory);
+		g_assert_cmpint(g_mkdir_with_parents(directory, 0755), ==, 0);
+		(void)close(watch);
+		g_free(last);
+		g_free(trace);
+		g_free(text);
+	}
+	g_free(directory);
 }
 
 static bool has_partial(const char *directory)
@@ -513,6 +586,7 @@ int main(int argc, char **argv)
 #define ADD(name, fn) g_test_add("/tracerd/" name, Fixture, NULL, fixture_up, fn, fixture_down)
 	ADD("crash", test_crash);
 	ADD("killed", test_killed);
+	ADD("killed/writing", test_killed_writing);
 	ADD("leftovers", test_leftovers);
 	ADD("hup", test_hup);
 	ADD("status", test_status);
