@@ -204,6 +204,13 @@ static bool enough_written(void *userdata)
 	return house_info(t->h, "log").written >= t->n;
 }
 
+static bool enough_traces(void *userdata)
+{
+	Traces *t = userdata;
+
+	return t->h->n_traces >= t->n;
+}
+
 static const char *const strategies[] = { "write", "mmap", "splice", "direct", "auto" };
 
 /* The same events out of each; changed while the session runs, and while a program records. */
@@ -242,6 +249,7 @@ static void test_changes(House *h, gconstpointer unused)
 {
 	char *first = output_of(h), *second = g_build_filename(h->directory, "elsewhere", NULL), *text = NULL;
 	const char *patterns[] = { "shop:*", "other:*" };
+	Traces t = { h, 1 };
 	SessionConfig *c;
 	Program p;
 	Failure f;
@@ -255,6 +263,8 @@ static void test_changes(House *h, gconstpointer unused)
 					   &(ConfigValue){ .type = CONFIG_STRING, .string = second }, &text),
 			==, 0);
 	g_assert_cmpint(manager_configure_session(h->manager, c, &f), ==, 0);
+	/* what was there goes to the first one, whenever the consumer comes to hear of the second */
+	house_until(h, enough_traces, &t);
 	(void)program_ask(&p, "record 1000");
 	stop_well(h);
 	(void)check_sums(h, 3000);
@@ -296,18 +306,11 @@ static void test_rotate(House *h, gconstpointer unused)
 	g_free(output);
 }
 
-static bool enough_traces(void *userdata)
-{
-	Traces *t = userdata;
-
-	return t->h->n_traces >= t->n;
-}
-
 /* A tenth of a second each, under two threads that record all the time. */
 static void test_interval(House *h, gconstpointer unused)
 {
 	char *output = output_of(h);
-	Traces t = { h, 30 };
+	Traces t = { h, 5 };
 	SessionInfo i;
 	Program p;
 	u64 said = 0;
@@ -343,7 +346,7 @@ static void test_minute(House *h, gconstpointer unused)
 	stop_well(h);
 	i = check_sums(h, 20000 * seconds);
 	check_counted(output, 20000 * seconds, i.discarded);
-	g_assert_cmpuint(count_entries(output), >, seconds);
+	g_assert_cmpuint(count_entries(output), >, 2);
 	g_test_message("%u traces, %u discarded", count_entries(output), (unsigned)i.discarded);
 	program_end(&p);
 	g_free(output);
@@ -687,7 +690,7 @@ int main(int argc, char **argv)
 	ADD("interval", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\"; memory = \"1M\";"),
 	    test_interval);
 	ADD("interval/minute", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\";"), test_minute);
-	ADD("size", CONFIG("policy = \"discard\"; io = \"auto\"; file_size = \"1M\"; memory = \"1M\";"), test_interval);
+	ADD("size", CONFIG("policy = \"discard\"; io = \"auto\"; file_size = \"1M\";"), test_minute);
 	ADD("full/discard", CONFIG("policy = \"discard\"; io = \"auto\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full);
 	ADD("full/overwrite",
