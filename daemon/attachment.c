@@ -101,7 +101,8 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 	o->next = s->owners;
 	s->owners = o;
 	s->n_owners++;
-	if (s->writing && writing_add(s->writing, o) < 0) {
+	/* a writing that ends takes no more; the next one takes all there are */
+	if (s->writing && !writing_stopping(s->writing) && writing_add(s->writing, o) < 0) {
 		session_drop_owner(s, o);
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "daemon/removal.h"
 #include "daemon/trace/environment.h"
 #include "daemon/trace/metadata.h"
 #include "lib/record.h"
@@ -109,6 +110,11 @@ int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec)
 fail:
 	(void)chunk_free(c);
 	return r;
+}
+
+void chunk_configure(Chunk *c, const SessionConfig *config)
+{
+	c->info.config = config;
 }
 
 Chunk *chunk_free(Chunk *c)
@@ -434,19 +440,27 @@ static int chunk_rename(const Chunk *c)
 	return renameat(c->output_fd, c->active, c->output_fd, c->name) < 0 ? -errno : 0;
 }
 
+/* Begun, and then no file could be made, say. */
+static bool chunk_empty(const Chunk *c)
+{
+	return c->n_records == 0 && chunk_bytes(c) == 0;
+}
+
 int chunk_close(Chunk *c)
 {
 	int first = 0;
 
+	/* readers take a directory without any trace for a mistake */
+	if (chunk_empty(c)) {
+		first = removal_run(c->output_fd, c->active, NULL);
+		return first < 0 ? first : -ENODATA;
+	}
 	for (ChunkPart *p = c->parts; p; p = p->next) {
 		int r = live_trace_sync(p->trace, p->metadata, p->metadata_size);
 
 		if (r < 0 && first == 0)
 			first = r;
 	}
-	/* readers take a directory without any trace for a mistake */
-	if (!c->parts)
-		return unlinkat(c->output_fd, c->active, AT_REMOVEDIR) < 0 ? -errno : 0;
 	if (first == 0 && fsync(c->fd) < 0)
 		first = -errno;
 	if (first == 0)
@@ -457,14 +471,17 @@ int chunk_close(Chunk *c)
 
 void chunk_abandon(Chunk *c, Feed *feeds, u64 *ret_lost)
 {
+	bool empty = chunk_empty(c);
+
 	for (Feed *f = feeds; f; f = f->next)
 		feed_forget(f);
 	for (ChunkPart *p = c->parts; p; p = p->next)
 		p->trace = live_trace_free(p->trace, ret_lost);
-	if (c->parts)
-		(void)chunk_rename(c);
+	/* where no file can be made at all it is tried again and again, and what is left each time would push good traces out */
+	if (empty)
+		(void)removal_run(c->output_fd, c->active, NULL);
 	else
-		(void)unlinkat(c->output_fd, c->active, AT_REMOVEDIR);
+		(void)chunk_rename(c);
 }
 
 const char *chunk_name(const Chunk *c)

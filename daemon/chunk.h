@@ -24,6 +24,8 @@ typedef struct {
 
 /* Makes the directory below output_fd, named after the time of day (and later than *last_usec, which it moves on). */
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec);
+/* Another configuration of the same session, borrowed as the one before. */
+void chunk_configure(Chunk *c, const SessionConfig *config);
 /* Appends a packet of a feed's stream; 0, or -errno with nothing taken. */
 int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p);
 void chunk_push(Chunk *c);
@@ -34,9 +36,10 @@ bool chunk_present(const Chunk *c, const char *output);
 int chunk_end(Chunk *c, Feed *feeds);
 /* The same for one feed, whose owner is gone for good: its files are let go early. */
 int chunk_leave(Chunk *c, Feed *f);
-/* After chunk_end(), on any thread: waits for the disk, and gives it its name. */
+/* After chunk_end(), on any thread: waits for the disk, and gives it its name. -ENODATA: there was nothing in it, so it is removed. */
 int chunk_close(Chunk *c);
-/* The feeds forget it; files keep what they have, under the name of a finished one where that can be. *ret_lost: records that
+/* The feeds forget it; files keep what they have, under the name of a finished one where that can be; one without anything in it is
+ * removed. *ret_lost: records that
  * were taken and are in no file. */
 void chunk_abandon(Chunk *c, Feed *feeds, u64 *ret_lost);
 /* Frees one that was closed or abandoned. NULL is fine. */

@@ -31,10 +31,12 @@ struct Event {
 };
 
 /* Of consumer_rotate(). */
-typedef struct {
+typedef struct Token Token;
+struct Token {
+	Token *next;
 	ConsumerRotated done;
 	void *userdata;
-} Token;
+};
 
 struct Consumer {
 	/* the loop's */
@@ -42,6 +44,7 @@ struct Consumer {
 	void *userdata;
 	sd_event_source *source;
 	char *last_path, *trouble; /* what was told */
+	Token *tokens; /* rotations without an answer: the thread only hands them back */
 	bool stopping, stopped;
 	bool *freed; /* of who tells events now: set when one of them ends this consumer */
 
@@ -70,10 +73,11 @@ struct Consumer {
 		int error;
 	} bad;
 	bool ending; /* output_rotate() was begun and failed: nothing may be appended before it is done */
-	void *ending_token;
 	u64 stop_by;	 /* CLOCK_MONOTONIC: then what cannot be written stays where it is; 0: it was not stopped */
 	u64 flush_at;
 	u32 deaf;	 /* turns for which nobody is relied on to call */
+	bool later;	 /* the first order waits for chunks that are on their way to the disk */
+	int close_error; /* of the last chunk that did not get there; 0: none */
 };
 
 /* consumer-thread.c */

@@ -36,6 +36,18 @@ static bool is_space(int error)
 	return error == -ENOSPC || error == -EDQUOT;
 }
 
+/* The same would do when there is more of it. */
+static bool is_short(int error)
+{
+	return is_space(error) || error == -EDOM || error == -ENOMEM;
+}
+
+/* Of a rotation. */
+static bool is_trouble(int r)
+{
+	return r < 0 && r != -EBUSY && r != -ENODATA;
+}
+
 static char *trouble_text(const Consumer *c, int error)
 {
 	const char *path = output_path(c->output), *what = strerror(-error);
@@ -83,7 +95,7 @@ static void trouble_begin(Consumer *c, int error)
 	c->bad.on = true;
 	c->bad.error = error;
 	/* more memory will do, too: nothing is wrong with the file */
-	c->bad.space = is_space(error) || error == -EDOM || error == -ENOMEM;
+	c->bad.space = is_short(error);
 	consumer_tell(c, EVENT_TROUBLE, trouble_text(c, error), 0, NULL, NULL, NULL);
 }
 
@@ -124,9 +136,11 @@ static void rotated(Consumer *c, void *token, const char *path, int error)
 				  "session '%s' has written nothing since its last trace was finished, so there "
 				  "is nothing to rotate",
 				  c->config->name);
-	else if (is_space(error))
+	else if (is_space(error) || error == -EDOM)
 		(void)failure_set(&f, FAILURE_NO_SPACE, "session '%s': %s: %s", c->config->name,
-				  output_path(c->output), strerror(-error));
+				  output_path(c->output),
+				  error == -EDOM ? "no more is written, so that output_keep_free stays free" :
+						   strerror(-error));
 	else
 		(void)failure_set(&f, FAILURE_IO, "session '%s': %s: %s", c->config->name,
 				  output_path(c->output), strerror(-error));
@@ -143,6 +157,9 @@ void consumer_on_closed(void *userdata, const char *path, u64 n_records, int err
 		return;
 	}
 	rotated(c, token, NULL, error);
+	if (error == -ENODATA)
+		return;
+	c->close_error = error;
 	/* written, but not known to be on the disk or under its name: said, and gone on with */
 	trouble_begin(c, error);
 }
@@ -225,6 +242,15 @@ static int let_go(Consumer *c)
 	return 0;
 }
 
+/* With what was taken up to now. */
+static int rotate_taken(Consumer *c, void *token)
+{
+	int r = output_rotate(c->output, c->feeds, token);
+
+	c->ending = is_trouble(r);
+	return r;
+}
+
 /* Everything up to now goes into this chunk. 0, -EBUSY: later; -errno. */
 static int rotate(Consumer *c, void *token)
 {
@@ -235,9 +261,7 @@ static int rotate(Consumer *c, void *token)
 		if (r < 0)
 			return r;
 	}
-	r = output_rotate(c->output, c->feeds, token);
-	c->ending = r < 0 && r != -EBUSY && r != -ENODATA;
-	return r;
+	return rotate_taken(c, token);
 }
 
 /* ---- orders ---- */
@@ -245,12 +269,19 @@ static int rotate(Consumer *c, void *token)
 static int configure(Consumer *c, Order *o)
 {
 	SessionConfig *before = c->config;
-	bool same = strcmp(output_path(c->output), o->path) == 0 && before->io == o->config->io &&
-		    before->policy == o->config->policy;
+	bool moves = strcmp(output_path(c->output), o->path) != 0;
+	bool same = !moves && before->io == o->config->io && before->policy == o->config->policy;
 	int r = 0;
 
 	if (!same)
 		r = rotate(c, NULL);
+	/* What is wrong there may be why it is to be otherwise: it must not keep us from it. What is in the rings goes where it can. */
+	if (is_trouble(r) && !c->ending)
+		r = rotate_taken(c, NULL);
+	if (is_trouble(r) && (moves || !is_short(r))) {
+		give_up_chunk(c);
+		r = 0;
+	}
 	if (r < 0 && r != -ENODATA)
 		return r;
 	r = output_configure(c->output, o->path, o->config);
@@ -297,6 +328,7 @@ static int obey(Consumer *c, Order *o)
 /* In their order. One that cannot be obeyed now is the first again next time, except that who rotates hears of trouble. */
 static int obey_all(Consumer *c)
 {
+	c->later = false;
 	for (;;) {
 		Order *o;
 		int r;
@@ -307,8 +339,10 @@ static int obey_all(Consumer *c)
 		if (!o)
 			return 0;
 		r = obey(c, o);
-		if (r == 1)
+		if (r == 1) {
+			c->later = true;
 			return 0;
+		}
 		if (r < 0 && o->kind != ORDER_ROTATE)
 			return r;
 		if (r < 0)
@@ -334,13 +368,11 @@ static int work(Consumer *c)
 	int n, r;
 
 	output_reap(c->output, false);
-	if (c->ending) {
-		r = rotate(c, NULL);
-		if (r < 0 && r != -EBUSY)
-			return r;
-	}
+	/* first: an order may be the way out of what follows */
 	r = obey_all(c);
-	if (r < 0)
+	if (r == 0 && c->ending)
+		r = rotate(c, NULL);
+	if (is_trouble(r))
 		return r;
 	n = pass(c, now >= c->flush_at);
 	if (n < 0)
@@ -369,7 +401,7 @@ static bool ordered(Consumer *c)
 	bool any;
 
 	(void)pthread_mutex_lock(&c->lock);
-	any = c->orders || c->quit || (c->ordered_stop && !c->stop_by);
+	any = (c->orders && !c->later) || c->quit || (c->ordered_stop && !c->stop_by);
 	(void)pthread_mutex_unlock(&c->lock);
 	return any;
 }
@@ -382,7 +414,7 @@ static void nap(Consumer *c, u64 ns, bool orders)
 
 	until = (struct timespec){ (time_t)(by / NSEC_PER_SEC), (long)(by % NSEC_PER_SEC) };
 	(void)pthread_mutex_lock(&c->lock);
-	if (!(orders && c->orders) && !c->quit && !(c->ordered_stop && !c->stop_by))
+	if (!(orders && c->orders && !c->later) && !c->quit && !(c->ordered_stop && !c->stop_by))
 		(void)pthread_cond_timedwait(&c->wake, &c->lock, &until);
 	(void)pthread_mutex_unlock(&c->lock);
 }
@@ -408,12 +440,15 @@ static bool any_ready(const Consumer *c)
 static void rest(Consumer *c)
 {
 	u64 now = now_monotonic(), until = MIN(c->flush_at, output_due_at(c->output));
-	bool armed;
+	bool armed, ready;
 
+	if (c->later)
+		until = MIN(until, now + NAP_MAX_NS);
 	if (until <= now)
 		return;
 	armed = beacon_arm(&c->beacon) == 0;
-	if (!any_ready(c) && !ordered(c)) {
+	ready = any_ready(c);
+	if (!ready && !ordered(c)) {
 		bool trusted = armed && c->deaf == 0;
 		bool called = beacon_wait(&c->beacon, trusted ? until - now : MIN(until - now, POLL_NS));
 
@@ -425,6 +460,10 @@ static void rest(Consumer *c)
 			c->deaf = DEAF_TURNS;
 	}
 	beacon_disarm(&c->beacon);
+	/* A pass has just found nothing: what is there now can wait for so long, and a ring that lies about it for ever must not keep
+	 * us awake. */
+	if (ready)
+		nap(c, NAP_MIN_NS, true);
 }
 
 /* A way out of trouble. */
@@ -436,7 +475,10 @@ static void trouble_turn(Consumer *c)
 	/* What is wrong with more than space is left behind, with the file or the directory that it happened to. */
 	if (!space)
 		give_up_chunk(c);
-	r = output_open(c->output);
+	/* who waits for a rotation hears of it, and another output may be the way out */
+	r = obey_all(c);
+	if (r == 0)
+		r = output_open(c->output);
 	if (r == 0)
 		r = output_flush(c->output);
 	if (r == 0)
@@ -464,6 +506,10 @@ static bool finish(Consumer *c, Failure *f)
 {
 	int r = obey_all(c), n;
 
+	if (r == 0 && c->later) {
+		output_reap(c->output, true);
+		r = obey_all(c);
+	}
 	/* writers have been told to stay away; one that does not is not waited for */
 	do {
 		n = r == 0 && !c->ending ? pass(c, true) : 0;
@@ -526,7 +572,12 @@ void *consumer_thread(void *userdata)
 		else
 			rest(c);
 	}
+	c->close_error = 0;
 	output_reap(c->output, true);
+	if (c->close_error && failure.kind == FAILURE_NONE)
+		(void)failure_set(&failure, is_space(c->close_error) ? FAILURE_NO_SPACE : FAILURE_IO,
+				  "session '%s' is stopped, but its last trace in %s could not be finished: %s",
+				  c->config->name, output_path(c->output), strerror(-c->close_error));
 	publish(c);
 	c->feeds = NULL;
 	consumer_tell(c, EVENT_STOPPED, NULL, 0, NULL, NULL, &failure);

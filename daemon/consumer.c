@@ -52,12 +52,26 @@ void consumer_tell(Consumer *c, EventKind kind, char *text, u64 n_records, Feed 
 
 /* ---- events ---- */
 
-static void answer_rotated(Event *e)
+static void answer_rotated(Consumer *c, Token *token, const char *path, const Failure *failure)
 {
-	Token *t = e->token;
+	for (Token **p = &c->tokens, *t; (t = *p); p = &t->next) {
+		if (t != token)
+			continue;
+		*p = t->next;
+		t->done(t->userdata, path, path ? NULL : failure);
+		free(t);
+		return;
+	}
+}
 
-	t->done(t->userdata, e->text, e->text ? NULL : &e->failure);
-	free(t);
+/* Nothing will be heard of them. */
+static void answer_all(Consumer *c)
+{
+	Failure f = FAILURE_NULL;
+
+	(void)failure_set(&f, FAILURE_NOT_RUNNING, "the session was stopped before its trace was rotated");
+	while (c->tokens)
+		answer_rotated(c, c->tokens, NULL, &f);
 }
 
 static void consumer_learn(Consumer *c, Event *e)
@@ -65,12 +79,12 @@ static void consumer_learn(Consumer *c, Event *e)
 	switch (e->kind) {
 	case EVENT_COMPLETED:
 		free(c->last_path);
-		c->last_path = strdup(e->text);
-		if (c->observer.completed)
+		c->last_path = e->text ? strdup(e->text) : NULL;
+		if (c->observer.completed && e->text)
 			c->observer.completed(c->userdata, e->text, e->n_records);
 		break;
 	case EVENT_ROTATED:
-		answer_rotated(e);
+		answer_rotated(c, e->token, e->text, &e->failure);
 		break;
 	case EVENT_TROUBLE:
 		free(c->trouble);
@@ -209,37 +223,57 @@ static void consumer_order(Consumer *c, Order *o)
 	beacon_call(&c->beacon);
 }
 
+/* False: the thread does not end in time. */
+static bool consumer_join(Consumer *c, u64 timeout_ns)
+{
+	struct timespec until;
+	u64 by;
+
+	if (!c->has_thread)
+		return true;
+	(void)clock_gettime(CLOCK_MONOTONIC, &until);
+	by = (u64)until.tv_sec * NSEC_PER_SEC + (u64)until.tv_nsec + timeout_ns;
+	until = (struct timespec){ (time_t)(by / NSEC_PER_SEC), (long)(by % NSEC_PER_SEC) };
+	/* one that has said its last word ends at once */
+	if (c->stopped)
+		(void)pthread_join(c->thread, NULL);
+	else if (pthread_clockjoin_np(c->thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+		return false;
+	c->has_thread = false;
+	return true;
+}
+
+bool consumer_wait(Consumer *c, u64 timeout_ns)
+{
+	if (!consumer_join(c, timeout_ns))
+		return false;
+	consumer_dispatch(c);
+	return true;
+}
+
 Consumer *consumer_free(Consumer *c, u64 timeout_ns)
 {
 	if (!c)
 		return NULL;
 	c->observer = (ConsumerObserver){ 0 };
 	if (c->has_thread) {
-		struct timespec until;
-		u64 by;
-
 		if (!c->stopping)
 			consumer_stop(c);
-		(void)clock_gettime(CLOCK_MONOTONIC, &until);
-		by = (u64)until.tv_sec * NSEC_PER_SEC + (u64)until.tv_nsec + timeout_ns;
-		until = (struct timespec){ (time_t)(by / NSEC_PER_SEC), (long)(by % NSEC_PER_SEC) };
-		if (!c->stopped && pthread_clockjoin_np(c->thread, NULL, CLOCK_MONOTONIC, &until) == 0) {
-			c->has_thread = false;
-		} else if (!c->stopped) {
+		if (!consumer_join(c, timeout_ns)) {
 			/* A disk that hangs hangs this thread, which nothing can end. It is told to give up when it
 			 * comes back, and left alone: the process is about to end. */
 			(void)pthread_mutex_lock(&c->lock);
 			c->quit = true;
 			(void)pthread_mutex_unlock(&c->lock);
-			log_warning("session '%s': its output does not answer; what is not written yet is lost",
-				    c->config->name);
 			c->source = sd_event_source_disable_unref(c->source);
-			return NULL;
+			answer_all(c);
+			if (c->freed)
+				*c->freed = true;
+			return c;
 		}
-		if (c->has_thread)
-			(void)pthread_join(c->thread, NULL);
 		consumer_dispatch(c); /* rotations that wait for an answer */
 	}
+	answer_all(c);
 	c->source = sd_event_source_disable_unref(c->source);
 	(void)output_free(c->output);
 	for (Event *e = c->events, *next; e; e = next) {
@@ -321,7 +355,8 @@ int consumer_rotate(Consumer *c, ConsumerRotated done, void *userdata)
 		free(t);
 		return -ENOMEM;
 	}
-	*t = (Token){ done, userdata };
+	*t = (Token){ c->tokens, done, userdata };
+	c->tokens = t;
 	o->token = t;
 	consumer_order(c, o);
 	return 0;

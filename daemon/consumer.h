@@ -41,8 +41,12 @@ typedef struct {
 /* Starts the thread. FAILURE_NO_MEMORY; *ret_trouble (may be NULL) is set where the output cannot be opened now: the consumer tries
  * again by itself all the same. */
 int consumer_new(Consumer **ret, const ConsumerOptions *options, Failure *f, Failure *ret_trouble);
-/* Stopped already, or now: waits for the thread at most timeout_ns; what it then has not written is lost to the trace and stays
- * in memory. Calls nobody any more, but for rotations that are not answered yet. */
+/* Of one that was told to stop: waits at most timeout_ns for its end, and tells all that there is to tell, so that it may be gone
+ * afterwards. False: its thread hangs, in a disk. */
+bool consumer_wait(Consumer *c, u64 timeout_ns);
+/* Stopped already, or now: waits for the thread at most timeout_ns; what it then has not written is lost to the trace. Calls nobody
+ * any more, but for rotations that are not answered yet. NULL; or c, if its thread hangs: it may come back and look, so that
+ * feeds and beacon must stay for ever. */
 Consumer *consumer_free(Consumer *c, u64 timeout_ns);
 
 /* Orders: 0, or -ENOMEM and nothing was ordered.

@@ -326,12 +326,15 @@ Manager *manager_free(Manager *m)
 		(void)session_free(s);
 	}
 	roster_clear(&m->roster);
-	m->ground.board = board_free(m->ground.board);
-	m->ground.classes = classes_free(m->ground.classes);
-	m->ground.account = account_free(m->ground.account);
+	/* a thread that hangs in a disk may come back and look before the process is gone; sessions are off the board already */
+	if (!m->writings.hang) {
+		m->ground.board = board_free(m->ground.board);
+		m->ground.classes = classes_free(m->ground.classes);
+		m->ground.account = account_free(m->ground.account);
+		free(m->cpus);
+	}
 	free(m->ground.snapshot_directory);
 	free(m->ground.trace_directory);
-	free(m->cpus);
 	free(m->events);
 	free(m->listed);
 	for (size_t i = 0; m->config_directories && m->config_directories[i]; i++)

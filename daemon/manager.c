@@ -213,7 +213,7 @@ int manager_rotate_session(Manager *m, const char *name, RotateDone done, void *
 				   "session '%s' keeps its events in memory (io = \"none\") and writes no file "
 				   "that could be rotated; take a snapshot instead",
 				   name);
-	if (!s->running || !s->writing)
+	if (!s->running || !s->writing || writing_stopping(s->writing))
 		return failure_set(f, FAILURE_NOT_RUNNING,
 				   "session '%s' is not running, so its last trace is finished", name);
 	r = writing_rotate(s->writing, done, userdata);

@@ -93,6 +93,9 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	}
 	o->config = o->info.config = config;
 	o->info.sinks = o->sinks;
+	/* what it had is about to be freed */
+	if (o->chunk)
+		chunk_configure(o->chunk, config);
 	o->room_at = 0;
 	o->room = true;
 	return 0;
@@ -168,6 +171,18 @@ static bool is_leftover(const char *name)
 	return n > suffix && name[0] != '.' && strcmp(name + n - suffix, CHUNK_SUFFIX) == 0;
 }
 
+/* On its way already: a second one would put it right under the hands of the first. */
+static bool output_closes(const Output *o, const char *name)
+{
+	for (const Closing *c = o->closing; c; c = c->next) {
+		const char *is = c->chunk ? chunk_active_name(c->chunk) : c->leftover;
+
+		if (is && strcmp(is, name) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* Nobody else writes here, so what is not finished will not be by those who began it. */
 static void leftovers_close(Output *o)
 {
@@ -182,7 +197,7 @@ static void leftovers_close(Output *o)
 		_cleanup_free_ char *name = NULL;
 		Closing *c;
 
-		if (!is_leftover(e->d_name))
+		if (!is_leftover(e->d_name) || output_closes(o, e->d_name))
 			continue;
 		name = strndup(e->d_name, strlen(e->d_name) - strlen(CHUNK_SUFFIX));
 		c = name ? closing_new(o->path, o->fd, name, &o->config->files) : NULL;
@@ -282,7 +297,8 @@ bool output_has_room(Output *o)
 
 u64 output_due_at(const Output *o)
 {
-	if (!o->chunk || !o->config->file_interval_ns)
+	/* too many on their way: it is asked again when one of them is there */
+	if (!o->chunk || !o->config->file_interval_ns || o->n_closing >= OUTPUT_MAX_CLOSING)
 		return UINT64_MAX;
 	return chunk_begun(o->chunk) + o->config->file_interval_ns;
 }

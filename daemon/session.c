@@ -110,7 +110,7 @@ static void session_abandon(Session *s, Owner *o)
 	}
 	s->n_owners--;
 	if (s->writing && o->feed)
-		writing_retire(s->writing, o, false);
+		(void)writing_retire(s->writing, o, false);
 	owner_abandon(o);
 }
 
@@ -128,10 +128,9 @@ void session_drop_owner(Session *s, Owner *o)
 {
 	OwnerCounters c = {};
 
-	if (s->writing && o->feed && !o->leaving) {
-		writing_retire(s->writing, o, true);
+	/* not before its consumer has emptied it: what it has counted would be nowhere */
+	if (s->writing && o->feed && writing_retire(s->writing, o, true))
 		return;
-	}
 	session_count(s, o, &c);
 	if (!o->feed)
 		c.overwritten = c.recorded; /* none of it is in a ring any more */
@@ -232,7 +231,8 @@ static int session_write(Session *s, bool strict, Failure *f)
 	for (Owner *o = s->owners; o && r == 0; o = o->next) {
 		r = writing_add(s->writing, o);
 		if (r < 0) {
-			writing_forget(s->writing);
+			/* it has some of the rings, which nobody else may have before it is done */
+			writing_stop(s->writing);
 			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 		}
 	}
@@ -296,6 +296,8 @@ int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 	if (!s->running)
 		return failure_set(f, FAILURE_NOT_RUNNING, "session '%s' is not running",
 				   s->config->name);
+	if (s->writing && done && writing_wait(s->writing, done, userdata) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	board_session_end(s->ground->board, s->slot);
 	s->running = false;
 	for (Owner *o = s->owners; o; o = o->next)
@@ -305,9 +307,9 @@ int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 		    &(JournalFields){ .message_id = MESSAGE_SESSION_STOPPED,
 				      .session = s->config->name },
 		    "session '%s' stopped", s->config->name);
-	if (s->writing && writing_stop(s->writing, done, userdata) < 0)
-		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
-	if (!s->writing && done)
+	if (s->writing)
+		writing_stop(s->writing);
+	else if (done)
 		done(userdata, NULL);
 	return 0;
 }
@@ -320,6 +322,12 @@ static void session_renew(Session *s)
 	session_abandon_all(s);
 	s->n_renewals++;
 	s->written = s->clamped = s->corrupt = s->unwritten = 0; /* of the old rings, as Recorded was */
+	if (s->writing) {
+		ConsumerInfo w;
+
+		writing_info(s->writing, &w);
+		s->unwritten_before = w.unwritten;
+	}
 }
 
 int session_clear(Session *s, Failure *f)
@@ -357,14 +365,22 @@ static void session_rewrite(Session *s)
 	Failure f = FAILURE_NULL;
 	int r = 0;
 
+	if (s->writing && writing_stopping(s->writing))
+		return; /* its rings are in use until session_writing_ended() */
 	if (s->writing && session_is_continuous(s))
 		r = writing_configure(s->writing, s->config, s->output);
 	else if (s->writing)
-		writing_forget(s->writing);
+		writing_stop(s->writing);
 	else
 		r = session_write(s, false, &f);
 	if (r < 0)
 		log_error("session '%s': %s", s->config->name, f.text[0] ? f.text : strerror(-r));
+}
+
+void session_writing_ended(Session *s)
+{
+	if (s->running)
+		session_rewrite(s);
 }
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)
@@ -474,7 +490,7 @@ void session_info(Session *s, SessionInfo *ret)
 
 		writing_info(s->writing, &w);
 		ret->trouble = w.trouble;
-		ret->unwritten += w.unwritten;
+		ret->unwritten += w.unwritten - s->unwritten_before;
 		memcpy(ret->strategy, w.strategy, sizeof(ret->strategy));
 	}
 	/* snapshots of a session that writes are a second copy, and count for nothing here */

@@ -30,6 +30,7 @@ struct Session {
 	OwnerCounters past;
 	u64 written, clamped, corrupt, suppressed;
 	u64 unwritten; /* of writings that have ended */
+	u64 unwritten_before; /* of the present one, when the counters began anew */
 	char *last_snapshot, *last_trace;
 	Triggers triggers;
 };
@@ -45,8 +46,11 @@ DEFINE_CLEANUP(Session *, session_free)
 int session_start(Session *s, Failure *f);
 /* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record. */
 int session_start_anyway(Session *s, Failure *f);
-/* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. */
+/* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
+ * nothing was done, and done is not called. */
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
+/* Its writing has ended; a session that was told to write again meanwhile does so now. */
+void session_writing_ended(Session *s);
 /* Empty rings, counters from 0; goes on running if it ran. */
 int session_clear(Session *s, Failure *f);
 /* There are no rings, so nothing can be saved: says what to do. Returns what failure_set() does. */

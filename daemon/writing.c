@@ -35,8 +35,23 @@ struct Writing {
 	bool stopping;
 };
 
-static Writing *writing_free(Writing *w, u64 timeout_ns)
+/* The consumer has let go of it. drop: and the session does. */
+static void given_free(Given *g, bool drop)
 {
+	Owner *o = g->owner;
+
+	o->leaving = false;
+	if (drop && o->session)
+		session_drop_owner(o->session, o);
+	(void)owner_unref(o);
+	free(g);
+}
+
+/* all: everything is written. */
+static Writing *writing_free(Writing *w, u64 timeout_ns, bool all)
+{
+	bool hang;
+
 	for (Writing **p = &w->set->first; *p; p = &(*p)->next) {
 		if (*p != w)
 			continue;
@@ -45,11 +60,15 @@ static Writing *writing_free(Writing *w, u64 timeout_ns)
 	}
 	if (w->session)
 		w->session->writing = NULL;
-	(void)consumer_free(w->consumer, timeout_ns);
-	for (Given *g = w->given, *next; g; g = next) {
-		next = g->next;
-		(void)owner_unref(g->owner);
-		free(g);
+	hang = consumer_free(w->consumer, timeout_ns);
+	if (hang) {
+		log_error("session '%s': its output does not answer; what is not written yet is lost", w->name);
+		w->set->hang = true;
+	}
+	/* those of a thread that hangs are left to it, with our references */
+	for (Given *g; (g = w->given) && !hang;) {
+		w->given = g->next;
+		given_free(g, g->drop && all);
 	}
 	/* the daemon ends, and did not wait to hear */
 	for (Waiter *x = w->waiters, *next; x; x = next) {
@@ -116,11 +135,7 @@ static void on_retired(void *userdata, Feed *f)
 		if (o->feed != f)
 			continue;
 		*p = g->next;
-		o->leaving = false;
-		if (g->drop && o->session)
-			session_drop_owner(o->session, o);
-		(void)owner_unref(o);
-		free(g);
+		given_free(g, g->drop);
 		return;
 	}
 }
@@ -138,10 +153,13 @@ static void on_stopped(void *userdata, const Failure *failure)
 		ConsumerInfo info;
 
 		consumer_info(w->consumer, &info);
-		s->unwritten += info.unwritten;
+		s->unwritten += info.unwritten - s->unwritten_before;
+		s->unwritten_before = 0;
 	}
 	w->waiters = NULL;
-	(void)writing_free(w, 0);
+	(void)writing_free(w, 0, !failure);
+	if (s)
+		session_writing_ended(s);
 	for (Waiter *x = waiters, *next; x; x = next) {
 		next = x->next;
 		x->done(x->userdata, failure);
@@ -190,7 +208,7 @@ int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *
 	}
 	if (r < 0) {
 		w->session = NULL;
-		(void)writing_free(w, NSEC_PER_SEC);
+		(void)writing_free(w, NSEC_PER_SEC, false);
 		return r;
 	}
 	*ret = w;
@@ -246,7 +264,7 @@ int writing_add(Writing *w, Owner *o)
 	return 0;
 }
 
-void writing_retire(Writing *w, Owner *o, bool drop)
+bool writing_retire(Writing *w, Owner *o, bool drop)
 {
 	for (Given *g = w->given; g; g = g->next) {
 		if (g->owner != o)
@@ -256,8 +274,9 @@ void writing_retire(Writing *w, Owner *o, bool drop)
 		/* out of memory: the rings are only kept until the session stops */
 		if (!g->retired)
 			g->retired = consumer_retire(w->consumer, o->feed) == 0;
-		return;
+		return true;
 	}
+	return false;
 }
 
 int writing_configure(Writing *w, const SessionConfig *config, const char *path)
@@ -270,27 +289,34 @@ int writing_rotate(Writing *w, ConsumerRotated done, void *userdata)
 	return consumer_rotate(w->consumer, done, userdata);
 }
 
-int writing_stop(Writing *w, WritingDone done, void *userdata)
+int writing_wait(Writing *w, WritingDone done, void *userdata)
 {
-	if (done) {
-		Waiter *x = calloc(1, sizeof(*x));
+	Waiter *x = calloc(1, sizeof(*x));
 
-		if (!x)
-			return -ENOMEM;
-		*x = (Waiter){ w->waiters, done, userdata };
-		w->waiters = x;
-	}
+	if (!x)
+		return -ENOMEM;
+	*x = (Waiter){ w->waiters, done, userdata };
+	w->waiters = x;
+	return 0;
+}
+
+void writing_stop(Writing *w)
+{
 	if (!w->stopping)
 		consumer_stop(w->consumer);
 	w->stopping = true;
-	return 0;
+}
+
+bool writing_stopping(const Writing *w)
+{
+	return w->stopping;
 }
 
 void writing_forget(Writing *w)
 {
 	w->session->writing = NULL;
 	w->session = NULL;
-	(void)writing_stop(w, NULL, NULL);
+	writing_stop(w);
 }
 
 void writing_info(const Writing *w, ConsumerInfo *ret)
@@ -307,9 +333,10 @@ void writings_end(Writings *set, u64 timeout_ns)
 	now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 	until = now + timeout_ns;
 	for (Writing *w = set->first; w; w = w->next)
-		(void)writing_stop(w, NULL, NULL);
-	while (set->first) {
-		(void)writing_free(set->first, until > now ? until - now : 0);
+		writing_stop(w);
+	for (Writing *w; (w = set->first);) {
+		if (!consumer_wait(w->consumer, until > now ? until - now : 0))
+			(void)writing_free(w, 0, false);
 		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
 		now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 	}

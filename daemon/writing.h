@@ -22,6 +22,7 @@ typedef struct Writings {
 	WritingsObserver observer;
 	void *userdata;
 	Writing *first;
+	bool hang; /* after writings_end(): a thread may come back from its disk, so that what it borrowed must stay */
 } Writings;
 
 /* Of this session, which begins to run in its slot. FAILURE_NO_MEMORY; with `strict` also FAILURE_IO and FAILURE_BUSY, if its output
@@ -31,13 +32,18 @@ int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *
 int writing_add(Writing *w, Owner *o);
 /* Ids were added. 0 or -ENOMEM. */
 int writing_tell(Owner *o);
-/* Nobody records into these rings any more: once they are empty, and if `drop`, session_drop_owner() is called. */
-void writing_retire(Writing *w, Owner *o, bool drop);
+/* Nobody records into these rings any more: once they are empty, and if `drop`, session_drop_owner() is called. False: the consumer
+ * does not have them. */
+bool writing_retire(Writing *w, Owner *o, bool drop);
 int writing_configure(Writing *w, const SessionConfig *config, const char *path);
 int writing_rotate(Writing *w, ConsumerRotated done, void *userdata);
-/* The session has stopped: writes what is left. done (may be NULL) is called once. Returns 0 or -ENOMEM. */
-int writing_stop(Writing *w, WritingDone done, void *userdata);
-/* The session is gone, or begins with other rings: nothing of it is touched any more. */
+/* done is called once, when it has ended. 0 or -ENOMEM. */
+int writing_wait(Writing *w, WritingDone done, void *userdata);
+/* The session has stopped, or writes no longer: writes what is left. Until then nobody else may have its rings. Then calls
+ * session_writing_ended(). */
+void writing_stop(Writing *w);
+bool writing_stopping(const Writing *w);
+/* The session is gone: nothing of it is touched any more. */
 void writing_forget(Writing *w);
 void writing_info(const Writing *w, ConsumerInfo *ret);
 

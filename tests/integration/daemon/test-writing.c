@@ -237,6 +237,69 @@ static void test_strategies(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+static void set(House *h, const char *key, const char *value)
+{
+	SessionConfig *c = session_config_copy(manager_find(h->manager, "log")->config);
+	char *text = NULL;
+	Failure f;
+
+	g_assert_cmpint(
+		session_config_set(c, key, &(ConfigValue){ .type = CONFIG_STRING, .string = value }, &text), ==, 0);
+	if (manager_configure_session(h->manager, c, &f) < 0)
+		g_error("%s", f.text);
+}
+
+/* What does not end the trace that is being written must not leave it with a configuration that is gone. */
+static void test_configure(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Traces t = { h, 100 };
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, enough_written, &t);
+	set(h, "flush_interval", "30ms");
+	set(h, "flush_interval", "40ms");
+	/* more classes: the metadata is said again */
+	(void)program_ask(&p, "extra 100");
+	stop_well(h);
+	(void)check_sums(h, 200);
+	g_assert_cmpuint(count_entries(output), ==, 1);
+	g_assert_cmpuint(trace_count(output, "shop:"), ==, 200);
+	program_end(&p);
+	g_free(output);
+}
+
+static bool has_ended(void *userdata)
+{
+	return !manager_find(((House *)userdata)->manager, "log")->writing;
+}
+
+/* Into memory only, and back to the disk before that has quite ended: never two that empty the same rings. */
+static void test_none(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Traces t = { h, 0 };
+	Program p;
+
+	program_start(h, &p, 0);
+	for (int i = 0; i < 40; i++) {
+		(void)program_ask(&p, "record 1000");
+		t.n += 1000;
+		set(h, "io", "none");
+		if (i & 1)
+			house_until(h, has_ended, h);
+		set(h, "io", i & 2 ? "write" : "auto");
+	}
+	house_until(h, enough_written, &t);
+	stop_well(h);
+	(void)check_sums(h, t.n);
+	check_all(output, t.n);
+	program_end(&p);
+	g_free(output);
+}
+
 /* Events and output change under a program that records; nothing that was wanted is missing. */
 static void test_changes(House *h, gconstpointer unused)
 {
@@ -418,6 +481,79 @@ static void test_full(House *h, gconstpointer unused)
 	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
 	house_open(h);
 	g_free(ballast);
+	g_free(output);
+}
+
+/* No room, and none to come: who wants a rotation hears of it, and another output is a way out at once. */
+static void test_full_elsewhere(House *h, gconstpointer unused)
+{
+	char *output = output_of(h), *ballast = g_build_filename(output, "ballast", NULL);
+	char *other = g_build_filename(h->directory, "other", NULL);
+	Answer a = { 0 };
+	SessionInfo i;
+	Program p;
+	u64 n = 0;
+	int fd;
+
+	stop_well(h);
+	if (!mount_small(output, "size=8m"))
+		return;
+	start(h);
+	fd = open(ballast, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	g_assert_cmpint(posix_fallocate(fd, 0, 7 << 20), ==, 0);
+	(void)close(fd);
+	program_start(h, &p, 0);
+	while (!in_trouble(h)) {
+		(void)program_ask(&p, "record 3000");
+		n += 3000;
+	}
+	g_assert_null(rotate(h, &a));
+	g_assert_cmpint(a.failure.kind, ==, FAILURE_NO_SPACE);
+	set(h, "output", other);
+	house_until(h, out_of_trouble, h);
+	(void)program_ask(&p, "record 100");
+	n += 100;
+	stop_well(h);
+	i = check_sums(h, n);
+	g_assert_cmpuint(i.written, ==, trace_count(output, "shop:order") + trace_count(other, "shop:order"));
+	g_assert_cmpuint(trace_count(other, "shop:order"), >=, 100);
+	program_end(&p);
+	house_close(h);
+	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+	house_open(h);
+	g_free(a.path);
+	g_free(ballast);
+	g_free(other);
+	g_free(output);
+}
+
+/* A strategy that the file system does not take: said, nothing but tries that leave nothing, and another one is the way out. */
+static void test_unsuited(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	Program p;
+
+	stop_well(h);
+	if (!mount_small(output, "size=8m"))
+		return;
+	start(h);
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, in_trouble, h);
+	for (int i = 0; i < 10; i++) {
+		house_turn(h, 100000);
+		g_assert_cmpuint(count_entries(output), <=, 1);
+	}
+	set(h, "io", "write");
+	house_until(h, out_of_trouble, h);
+	stop_well(h);
+	(void)check_sums(h, 100);
+	check_all(output, 100);
+	g_assert_cmpuint(count_entries(output), ==, 1);
+	program_end(&p);
+	house_close(h);
+	g_assert_cmpint(umount2(output, MNT_DETACH), ==, 0);
+	house_open(h);
 	g_free(output);
 }
 
@@ -682,6 +818,8 @@ int main(int argc, char **argv)
 	ADD("strategies/overwrite", CONFIG("policy = \"overwrite\"; io = \"write\"; flush_interval = \"20ms\"; memory = \"64M\";"),
 	    test_strategies);
 	ADD("changes", CONFIG("policy = \"discard\"; io = \"auto\";"), test_changes);
+	ADD("configure", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"20ms\";"), test_configure);
+	ADD("none", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"20ms\";"), test_none);
 	ADD("rotate", CONFIG("policy = \"discard\"; io = \"auto\";"), test_rotate);
 	ADD("rotate/mmap", CONFIG("policy = \"discard\"; io = \"mmap\";"), test_rotate);
 	ADD("interval", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\"; memory = \"1M\";"),
@@ -696,6 +834,10 @@ int main(int argc, char **argv)
 	    test_full);
 	ADD("full/stop", CONFIG("policy = \"discard\"; io = \"auto\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full_stop);
+	ADD("full/elsewhere",
+	    CONFIG("policy = \"discard\"; io = \"write\"; memory = \"1M\"; flush_interval = \"50ms\";"),
+	    test_full_elsewhere);
+	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("no-output", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_no_output);
 	ADD("hostile", CONFIG("policy = \"discard\"; io = \"write\"; buffers = \"per-process\"; memory = \"4M\";"),
