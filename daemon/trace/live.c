@@ -25,7 +25,9 @@ struct LiveStream {
 };
 
 struct LiveTrace {
-	int dir_fd, index_fd; /* owned */
+	int parent_fd;
+	char *name;	      /* owned: of its directory in there */
+	int dir_fd, index_fd; /* owned; -1 once it is parked */
 	SinkSet *sinks;
 	u8 uuid[16];
 	LiveStream *streams;
@@ -53,9 +55,11 @@ int live_trace_new(LiveTrace **ret, int dir_fd, const char *name, SinkSet *sinks
 
 	if (!t)
 		return -ENOMEM;
+	t->parent_fd = dir_fd;
 	t->dir_fd = t->index_fd = -1;
 	t->sinks = sinks;
-	r = trace_draw_uuid(t->uuid);
+	t->name = strdup(name);
+	r = t->name ? trace_draw_uuid(t->uuid) : -ENOMEM;
 	if (r == 0)
 		r = directory_make(dir_fd, name, &t->dir_fd);
 	if (r == 0)
@@ -89,6 +93,7 @@ LiveTrace *live_trace_free(LiveTrace *t, u64 *ret_lost)
 	}
 	close_fd(t->index_fd);
 	close_fd(t->dir_fd);
+	free(t->name);
 	free(t);
 	if (ret_lost)
 		*ret_lost += lost;
@@ -315,6 +320,8 @@ bool live_trace_present(const LiveTrace *t)
 {
 	struct stat st;
 
+	if (t->dir_fd < 0) /* parked */
+		return fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	if (fstat(t->dir_fd, &st) < 0 || st.st_nlink == 0)
 		return false;
 	for (const LiveStream *s = t->streams; s; s = s->next)
@@ -366,7 +373,22 @@ int live_trace_park(LiveTrace *t)
 		s->fd = close_fd(s->fd);
 		s->index_fd = close_fd(s->index_fd);
 	}
+	if (first == 0) {
+		t->index_fd = close_fd(t->index_fd);
+		t->dir_fd = close_fd(t->dir_fd);
+	}
 	return first;
+}
+
+static int directories_open(LiveTrace *t)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW;
+
+	if (t->dir_fd < 0)
+		t->dir_fd = openat(t->parent_fd, t->name, flags);
+	if (t->dir_fd >= 0 && t->index_fd < 0)
+		t->index_fd = openat(t->dir_fd, "index", flags);
+	return t->dir_fd < 0 || t->index_fd < 0 ? -errno : 0;
 }
 
 static int file_sync(int at, const char *name)
@@ -382,8 +404,10 @@ static int file_sync(int at, const char *name)
 
 int live_trace_sync(LiveTrace *t, const char *metadata, size_t size)
 {
-	int first = 0, r;
+	int first = 0, r = directories_open(t);
 
+	if (r < 0)
+		return r;
 	for (LiveStream *s = t->streams; s; s = s->next) {
 		char index[64];
 
@@ -396,6 +420,9 @@ int live_trace_sync(LiveTrace *t, const char *metadata, size_t size)
 	r = metadata ? metadata_replace(t, metadata, size, true) : 0;
 	if (r == 0 && (fsync(t->index_fd) < 0 || fsync(t->dir_fd) < 0))
 		r = -errno;
+	/* so that who syncs thousands holds one at a time */
+	t->index_fd = close_fd(t->index_fd);
+	t->dir_fd = close_fd(t->dir_fd);
 	return first ? first : r;
 }
 

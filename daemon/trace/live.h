@@ -24,7 +24,7 @@ typedef struct {
 	u64 begin, end, discarded;
 } LivePacket;
 
-/* Makes directories NAME and NAME/index below dir_fd, and draws a uuid; NAME is a file name already (trace_name()). */
+/* Makes directories NAME and NAME/index below dir_fd (borrowed), and draws a uuid; NAME is a file name already (trace_name()). */
 int live_trace_new(LiveTrace **ret, int dir_fd, const char *name, SinkSet *sinks);
 /* Gives up what is open; records that were taken and are not in a file are counted (*ret_lost, may be NULL). */
 LiveTrace *live_trace_free(LiveTrace *t, u64 *ret_lost);
@@ -51,8 +51,8 @@ int live_trace_flush(LiveTrace *t);
 bool live_trace_present(const LiveTrace *t);
 /* The streams end: files cut to size. On failure what could not be ended stays open. */
 int live_trace_end(LiveTrace *t);
-/* After live_trace_end(): writes the last index entries and closes the files, which live_trace_sync() opens again. A chunk may see
- * thousands of owners come and go. */
+/* After live_trace_end(): writes the last index entries and closes files and directories, which live_trace_sync() opens again. A
+ * chunk may see thousands of owners come and go. */
 int live_trace_park(LiveTrace *t);
 /* After live_trace_park(), on any thread: the metadata (NULL: as it is), and waits until all of it is on disk. */
 int live_trace_sync(LiveTrace *t, const char *metadata, size_t size);
