@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "lib/atomic.h"
+
 int cpus_parse(const char *list, u64 ret[ABI_MAX_CPUS / 64])
 {
 	memset(ret, 0, ABI_MAX_CPUS / 8);
@@ -58,7 +60,8 @@ int cpus_add(Cpus *c, u32 cpu)
 {
 	if (c->n_rings >= c->n_possible)
 		return -ENOSPC;
-	c->cpu_of[c->n_rings] = cpu;
+	/* relaxed: pairs with feed_stream_name() in consumers */
+	store_relaxed_u32(&c->cpu_of[c->n_rings], cpu);
 	c->ring_of[cpu] = (u16)c->n_rings++;
 	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/feed.h"
 
+#include "lib/atomic.h"
+
 int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geometry *g,
 	     const struct record_clock *clock, const Cpus *cpus)
 {
@@ -159,13 +161,14 @@ void feed_stream_name(const Feed *f, u32 i, char ret[40], u32 *ret_cpu)
 	u32 n_ring = f->geometry.n_ring, side = n_ring;
 
 	/* A ring that has a record has its CPU: the loop wrote cpu_of before the ring's number went into the control page,
-	 * where the program's sequence found it. */
+	 * where the program's sequence found it. Relaxed: pairs with cpus_add() in the loop; others' may be just being written,
+	 * and are then missed or not. */
 	if (i < n_ring) {
-		*ret_cpu = f->cpus->cpu_of[i];
+		*ret_cpu = load_relaxed_u32(&f->cpus->cpu_of[i]);
 	} else {
 		/* behind every CPU, so that no reader takes two streams for one CPU's */
 		for (u32 k = 0; k < n_ring; k++)
-			side = MAX(side, f->cpus->cpu_of[k] + 1);
+			side = MAX(side, load_relaxed_u32(&f->cpus->cpu_of[k]) + 1);
 		*ret_cpu = side + i - n_ring;
 	}
 	trace_ring_name(ret, i, n_ring, *ret_cpu);

@@ -33,6 +33,7 @@ struct Writing {
 	Given *given;
 	Waiter *waiters;
 	bool stopping;
+	char *output; /* of a session that is gone: where it still writes */
 };
 
 /* The consumer has let go of it. drop: and the session does. */
@@ -81,6 +82,7 @@ static Writing *writing_free(Writing *w, u64 timeout_ns, bool all)
 		x->done(x->userdata, &f);
 		free(x);
 	}
+	free(w->output);
 	free(w->name);
 	free(w);
 	return NULL;
@@ -171,6 +173,14 @@ static void on_stopped(void *userdata, const Failure *failure)
 
 /* ---- what the session tells ---- */
 
+static bool removed_writes(const Writings *set, const char *output)
+{
+	for (const Writing *w = set->first; w; w = w->next)
+		if (w->output && strcmp(w->output, output) == 0)
+			return true;
+	return false;
+}
+
 int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *f)
 {
 	const Ground *ground = s->ground;
@@ -200,6 +210,11 @@ int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *
 				 .userdata = w,
 			 },
 			 f, &trouble);
+	if (r == 0 && trouble.kind == FAILURE_BUSY && removed_writes(set, s->output))
+		(void)failure_set(&trouble, FAILURE_BUSY,
+				  "session '%s': a session that was removed is still writing what it recorded to %s; "
+				  "try again in a moment",
+				  s->config->name, s->output);
 	if (r == 0 && trouble.kind != FAILURE_NONE) {
 		if (strict)
 			r = failure_set(f, trouble.kind, "%s", trouble.text);
@@ -314,6 +329,7 @@ bool writing_stopping(const Writing *w)
 
 void writing_forget(Writing *w)
 {
+	w->output = strdup(w->session->output); /* only for words */
 	w->session->writing = NULL;
 	w->session = NULL;
 	writing_stop(w);

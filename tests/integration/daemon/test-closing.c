@@ -211,11 +211,46 @@ static void test_anew(House *h, gconstpointer unused)
 	g_free(other);
 }
 
+static bool has_trace(void *userdata)
+{
+	return ((House *)userdata)->n_traces > 0;
+}
+
+/* Removed, and made again before it has written all: that is what is said, and then it can be. */
+static void test_again(House *h, gconstpointer unused)
+{
+	SessionConfig *c = session_config_copy(manager_find(h->manager, "log")->config);
+	Answers a = { h };
+	Failure f = FAILURE_NULL;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, 1);
+	g_assert_cmpint(manager_remove_session(h->manager, "log", &f), ==, 0);
+	g_assert_cmpint(manager_create_session(h->manager, c, NULL, &f), <, 0);
+	g_assert_cmpint(f.kind, ==, FAILURE_BUSY);
+	g_assert_nonnull(strstr(f.text, "removed"));
+	gate_set(false);
+	house_until(h, has_trace, h);
+	while (manager_create_session(h->manager, c, NULL, &f) < 0) {
+		g_assert_cmpint(f.kind, ==, FAILURE_BUSY);
+		house_turn(h, 10000);
+	}
+	(void)program_ask(&p, "record 100");
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	house_until(h, is_stopped, &a);
+	g_assert_cmpuint(house_info(h, "log").written, ==, 100);
+	g_assert_cmpint(a.n, ==, 1);
+	g_free(a.paths[0]);
+	program_end(&p);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add("/closing/wait", House, CONFIG, house_up, test_wait, house_down);
 	g_test_add("/closing/stop", House, CONFIG, house_up, test_stop, house_down);
+	g_test_add("/closing/again", House, CONFIG, house_up, test_again, house_down);
 	g_test_add("/closing/anew", House, CONFIG, house_up, test_anew, house_down);
 	return g_test_run();
 }
