@@ -20,6 +20,7 @@
 #define POLL_NS		(5 * NSEC_PER_MSEC)   /* where nobody can be relied on to call */
 #define DEAF_TURNS	2000
 #define PASS_ROUNDS	64		      /* then orders and the clock are looked at again */
+#define LINGERS		64		      /* flushes that a ring without programs may take to be empty */
 
 static u64 now_monotonic(void)
 {
@@ -221,13 +222,19 @@ static void publish(Consumer *c)
 	(void)pthread_mutex_unlock(&c->lock);
 }
 
+/* A program that has the memory can write there for ever; it must not keep its rings, beside the new ones, for as long. */
+static bool lingers(Feed *f)
+{
+	return feed_ready(f, true) && ++f->n_lingers < LINGERS;
+}
+
 /* Feeds that nobody writes to any more and that are empty. */
 static int let_go(Consumer *c)
 {
 	for (Feed **p = &c->feeds, *f; (f = *p);) {
 		int r;
 
-		if (!f->retiring || feed_ready(f, true)) {
+		if (!f->retiring || lingers(f)) {
 			p = &f->next;
 			continue;
 		}
@@ -309,6 +316,7 @@ static int obey(Consumer *c, Order *o)
 		break;
 	case ORDER_RETIRE:
 		o->feed->retiring = true;
+		o->feed->n_lingers = 0;
 		c->flush_at = 0;
 		break;
 	case ORDER_CONFIGURE:

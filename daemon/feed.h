@@ -36,6 +36,7 @@ struct Feed {
 	LiveTrace *trace; /* in the present chunk, which owns it; NULL: nothing of it yet */
 	size_t n_told;	  /* classes that its metadata knows */
 	bool retiring;	  /* nobody records into it any more: goes when it is empty */
+	u32 n_lingers;	  /* how often it was looked at since, and was not */
 
 	/* guards what both sides touch: newer classes, made by the loop, and sums, by the thread */
 	pthread_mutex_t *lock; /* owned */
