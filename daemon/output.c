@@ -346,6 +346,15 @@ void output_abandon(Output *o, Feed *feeds, u64 *ret_lost)
 		o->chunk = chunk_free(o->chunk);
 	}
 	o->fd = close_fd(o->fd);
+	/* What comes in its place may be another file system: `auto` decides anew. */
+	if (o->config->io == IO_AUTO) {
+		SinkSet *sinks;
+
+		if (sink_set_new(&sinks, IO_AUTO) == 0) {
+			(void)sink_set_free(o->sinks);
+			o->sinks = o->info.sinks = sinks;
+		}
+	}
 }
 
 const char *output_path(const Output *o)

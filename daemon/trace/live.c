@@ -75,6 +75,24 @@ int live_trace_new(LiveTrace **ret, int dir_fd, const char *name, SinkSet *sinks
 	return 0;
 }
 
+static int index_write(LiveStream *s);
+static void index_name(char ret[64], const char *name);
+
+/* An index that does not say what is in the file is worse than none: without one readers look for themselves. */
+static u64 stream_abandon(LiveStream *s)
+{
+	u64 lost = sink_abandon(s->sink);
+	char file[64];
+
+	s->sink = NULL;
+	s->n_flushed = s->n_entries;
+	if (lost || index_write(s) < 0) {
+		index_name(file, s->name);
+		(void)unlinkat(s->trace->index_fd, file, 0);
+	}
+	return lost;
+}
+
 LiveTrace *live_trace_free(LiveTrace *t, u64 *ret_lost)
 {
 	u64 lost = 0;
@@ -84,7 +102,7 @@ LiveTrace *live_trace_free(LiveTrace *t, u64 *ret_lost)
 	for (LiveStream *s = t->streams, *next; s; s = next) {
 		next = s->next;
 		if (s->sink)
-			lost += sink_abandon(s->sink);
+			lost += stream_abandon(s);
 		close_fd(s->fd);
 		close_fd(s->index_fd);
 		free(s->entries);

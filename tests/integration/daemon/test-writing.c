@@ -862,6 +862,7 @@ int main(int argc, char **argv)
 	    test_full_elsewhere);
 	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
+	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("no-output", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_no_output);
 	ADD("hostile", CONFIG("policy = \"discard\"; io = \"write\"; buffers = \"per-process\"; memory = \"4M\";"),
 	    test_hostile);
