@@ -276,7 +276,8 @@ static void test_room(gconstpointer data)
 	errno = 77;
 	g_assert_cmpint(ring_write(&r, 2, body, BODY), ==, RECORD_DONE);
 	g_assert_cmpint(errno, ==, 77);
-	g_assert_cmpuint(now_ms() - begin, >=, 50);
+	/* a millisecond may be cut off at either end */
+	g_assert_cmpuint(now_ms() - begin, >=, 49);
 	g_assert_cmpuint(now_ms() - begin, <, 10000);
 	g_thread_join(t);
 	g_assert_cmpuint(ring_count(&r), ==, n + 1);
