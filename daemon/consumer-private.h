@@ -69,7 +69,7 @@ struct Consumer {
 	struct {
 		bool on;
 		bool space; /* it would be over with more space */
-		u64 since, retry_at;
+		u64 retry_at;
 		int error;
 	} bad;
 	bool ending; /* output_rotate() was begun and failed: nothing may be appended before it is done */

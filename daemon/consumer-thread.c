@@ -86,13 +86,9 @@ static char *trouble_text(const Consumer *c, int error)
 
 static void trouble_begin(Consumer *c, int error)
 {
-	u64 now = now_monotonic();
-
-	c->bad.retry_at = now + RETRY_NS;
+	c->bad.retry_at = now_monotonic() + RETRY_NS;
 	if (c->bad.on && c->bad.error == error)
 		return;
-	if (!c->bad.on)
-		c->bad.since = now;
 	c->bad.on = true;
 	c->bad.error = error;
 	/* more memory will do, too: nothing is wrong with the file */

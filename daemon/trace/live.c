@@ -287,11 +287,6 @@ bool live_stream_ended(const LiveStream *s)
 	return !s->sink;
 }
 
-u64 live_stream_discarded(const LiveStream *s)
-{
-	return s->discarded;
-}
-
 /* Writes the entries of packets that are in the stream's file. */
 static int index_write(LiveStream *s)
 {

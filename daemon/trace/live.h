@@ -40,8 +40,6 @@ int live_stream_append(LiveStream *s, const LivePacket *p);
 /* live_trace_end() came as far as this one. */
 bool live_stream_ended(const LiveStream *s);
 u64 live_stream_size(const LiveStream *s);
-/* The `discarded` that its last packet said; packets of a stream count from 0 in each trace. */
-u64 live_stream_discarded(const LiveStream *s);
 
 /* What was taken is on its way to the files. */
 void live_trace_push(LiveTrace *t);
