@@ -171,7 +171,7 @@ static void settle(DirectSink *d)
 /* Nothing is on its way: what is cut off in here must not be what a request has just written. */
 static int make_room(DirectSink *d, u64 end)
 {
-	int r = d->no_room ? 0 : file_make_room(&d->sink.file, end, FALLOC_FL_KEEP_SIZE);
+	int r = d->no_room ? 0 : file_make_room(&d->sink.file, end);
 
 	return r == -EOPNOTSUPP ? 0 : r;
 }

@@ -64,6 +64,16 @@ int file_cut(File *f, u64 size)
 	return r;
 }
 
+int file_lengthen(File *f, u64 size)
+{
+	int r;
+
+	do
+		r = ftruncate(f->fd, (off_t)size) < 0 ? -errno : 0;
+	while (r == -EINTR);
+	return r;
+}
+
 /* How much to ask for: not more than a part of what is left, since the other files of the session, and everybody else on the
  * disk, need room as well; and a step that is refused has taken all there was before it says so. */
 static u64 room_step(const File *f, u64 needed)
@@ -76,7 +86,7 @@ static u64 room_step(const File *f, u64 needed)
 	return MAX(step, needed);
 }
 
-int file_make_room(File *f, u64 end, int mode)
+int file_make_room(File *f, u64 end)
 {
 	u64 old = f->room, step;
 	int r;
@@ -84,7 +94,7 @@ int file_make_room(File *f, u64 end, int mode)
 	if (end <= old)
 		return 0;
 	for (step = room_step(f, end - old);;) {
-		r = fallocate(f->fd, mode, (off_t)old, (off_t)step) < 0 ? -errno : 0;
+		r = fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)old, (off_t)step) < 0 ? -errno : 0;
 		if (r == 0) {
 			f->room = old + step;
 			return 0;
@@ -104,12 +114,9 @@ int file_make_room(File *f, u64 end, int mode)
 	/* A refused step may have taken all that was left. What holds packets lies below `old`. */
 	if (r == -ENOSPC || r == -EDQUOT) {
 		struct stat st;
-		bool longer = (mode & FALLOC_FL_KEEP_SIZE) == 0;
 
-		if (longer)
-			(void)file_cut(f, old);
-		else if (fstat(f->fd, &st) == 0 && (u64)st.st_size <= old)
-			/* to its own size: that gives back blocks behind the end */
+		/* to its own size: that gives back blocks behind the end */
+		if (fstat(f->fd, &st) == 0 && (u64)st.st_size <= old)
 			(void)file_cut(f, (u64)st.st_size);
 	}
 	return r == -ENOSYS ? -EOPNOTSUPP : r;

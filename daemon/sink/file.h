@@ -36,9 +36,12 @@ ssize_t file_write_some(int fd, const struct iovec *v, u32 n, u64 offset, int fl
 /* The size of the file becomes `size`. On failure `torn` is set, else it is cleared. */
 int file_cut(File *f, u64 size);
 
-/* Allocates blocks up to `end` or further; mode: 0 or FALLOC_FL_KEEP_SIZE. -ENOSPC only when there is no room for what is
- * needed; what was allocated on the way is then given back. -EOPNOTSUPP: the file system cannot. */
-int file_make_room(File *f, u64 end, int mode);
+/* Longer than it is, with zeros; blocks behind the end stay. */
+int file_lengthen(File *f, u64 size);
+
+/* Allocates blocks up to `end` or further; the size stays. -ENOSPC only when there is no room for what is needed; what was
+ * allocated on the way is then given back. -EOPNOTSUPP: the file system cannot. */
+int file_make_room(File *f, u64 end);
 
 /* Bytes below `size` are written: begins their write-back early, and drops what is some way behind, waiting for the disk if
  * it is not done. Errors of the disk come out of file_take_error(). */

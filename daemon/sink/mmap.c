@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The strategy `mmap`: blocks allocated ahead, a window of the file mapped, packets copied into it. A full disk is found when
- * blocks are allocated. The file is longer than its content until it is finished. */
+/* The strategy `mmap`: blocks allocated ahead, behind the end of the file; a window of them mapped; the file made longer by
+ * each packet, which is then copied into the mapping. A full disk is found when blocks are allocated, and who reads the file
+ * while it is written finds nothing behind its last packet. */
 #include "daemon/sink/kind.h"
 
 #include <fcntl.h>
@@ -26,7 +27,8 @@ static void window_close(MmapSink *m)
 	m->map = NULL;
 }
 
-/* Maps [offset, offset + size), which is allocated, and some more behind it. */
+/* Maps [offset, offset + size), which is allocated, and some more behind it: what is behind the end of the file becomes
+ * usable as the file grows. */
 static int window_move(MmapSink *m, u64 offset, u64 size)
 {
 	u64 begin = offset & ~(m->page - 1), end = offset + size;
@@ -55,7 +57,7 @@ static int mmap_open(Sink *s)
 	m->page = (u64)sysconf(_SC_PAGESIZE);
 	/* Asks whether the file system can, with as little as can be asked for: a full disk is no reason not to begin, it is
 	 * an answer to the first packet. */
-	if (fallocate(s->file.fd, 0, 0, (off_t)m->page) < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
+	if (fallocate(s->file.fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)m->page) < 0 && (errno == EOPNOTSUPP || errno == ENOSYS))
 		return -EOPNOTSUPP;
 	return file_cut(&s->file, 0);
 }
@@ -65,10 +67,12 @@ static int mmap_append(Sink *s, const SinkPacket *p)
 	MmapSink *m = container_of(s, MmapSink, sink);
 	u64 used = p->head_size + p->records_size;
 	u8 *to;
-	int r = file_make_room(&s->file, s->size + p->size, 0);
+	int r = file_make_room(&s->file, s->size + p->size);
 
 	if (r == 0)
 		r = window_move(m, s->size, p->size);
+	if (r == 0)
+		r = file_lengthen(&s->file, s->size + p->size);
 	if (r < 0)
 		return r;
 	to = m->map + (s->size - m->map_offset);

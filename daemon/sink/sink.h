@@ -53,9 +53,8 @@ int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name);
 int sink_append(Sink *s, const SinkPacket *p);
 /* No more packets come for now: what was taken and has only gathered is on its way from here. Waits for nothing. */
 void sink_push(Sink *s);
-/* Waits until all that was taken is in the file, and makes the file's size say so (but for mmap, whose file is longer than
- * its content until it is closed); tries again what had failed. What is left is kept, and the first error returned. An error of
- * the disk that came after the page cache had taken the bytes is returned once: nothing is left that could be tried again. */
+/* Waits until all that was taken is in the file, and makes the file's size say so; tries again what had failed. What is left
+ * is kept, and the first error returned. An error of the disk that came after the page cache had taken the bytes is returned once: nothing is left that could be tried again. */
 int sink_flush(Sink *s);
 /* Bytes taken: the offset of the next packet. */
 u64 sink_size(const Sink *s);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One owner's trace that is written while it is recorded: a directory with `metadata`, a stream file per ring, and
- * `index/NAME.idx`, as trace.h makes them in one go. It can be read at any time up to its last flush (but for the strategy
- * mmap, whose files are longer than their content until they are ended): the metadata is replaced as a whole, by rename, before
- * the first packet that needs it; a stream file ends with a whole packet; an index that is shorter than its stream is
- * ignored by readers.
+ * `index/NAME.idx`, as trace.h makes them in one go. It can be read at any time up to its last flush: the metadata is replaced
+ * as a whole, by rename, before the first packet that needs it; a stream file ends with a whole packet; an index that is
+ * shorter than its stream is ignored by readers.
  *
  * One thread at a time: the consumer's until live_trace_end(), whoever closes it afterwards. */
 #pragma once
