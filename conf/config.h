@@ -148,6 +148,10 @@ const SessionConfig *config_find(const Config *c, const char *name);
  * control bytes or invalid UTF-8, or begins with '.' (it must serve as path, label, file and journal field). */
 int session_config_new(SessionConfig **ret, const char *name);
 SessionConfig *session_config_copy(const SessionConfig *c);
+/* The session as text, for whoever reads it back: all keys, not where they were said. Allocated, NULL without memory. */
+char *session_config_text(const SessionConfig *c);
+/* 0, with *ret; -EINVAL: it is none of session_config_text(); -ENOMEM. */
+int session_config_from_text(SessionConfig **ret, const char *text);
 SessionConfig *session_config_free(SessionConfig *c);
 DEFINE_CLEANUP(SessionConfig *, session_config_free)
 bool session_config_equal(const SessionConfig *a, const SessionConfig *b); /* all but where it was said */

@@ -5,6 +5,7 @@
 #include <sysexits.h>
 
 #include "conf/config.h"
+#include "conf/load.h"
 #include "conf/problem.h"
 #include "conf/session.h"
 #include "conf/field.h"
@@ -90,11 +91,11 @@ static int dump_group(KeyGroup group, const void *base, const ConfigOrigin *orig
 	return r;
 }
 
-static int dump_session(const SessionConfig *s, FILE *out)
+static int dump_session(const SessionConfig *s, bool with_origins, FILE *out)
 {
 	/* Owned by a struct that came over D-Bus, origins may be missing as well as empty. */
 	_cleanup_(freep) ConfigOrigin *none = calloc(n_keys, sizeof(*none));
-	const ConfigOrigin *origins = s->origins ? s->origins : none;
+	const ConfigOrigin *origins = s->origins && with_origins ? s->origins : none;
 	int r;
 
 	if (!none)
@@ -102,7 +103,7 @@ static int dump_session(const SessionConfig *s, FILE *out)
 	fputs("  { name = \"", out);
 	for (const char *p = s->name; *p; p++)
 		fprintf(out, *p == '"' || *p == '\\' ? "\\%c" : "%c", *p);
-	if (s->file)
+	if (s->file && with_origins)
 		fprintf(out, "\"; // %s:%d\n", s->file, s->line);
 	else
 		fputs("\";\n", out);
@@ -122,13 +123,52 @@ int config_dump(const Config *c, FILE *out)
 	r = dump_group(GROUP_DAEMON, &c->daemon, c->daemon.origins, "  ", out);
 	fputs("};\nsessions = (\n", out);
 	for (size_t i = 0; r == 0 && i < c->n_sessions; i++) {
-		r = dump_session(c->sessions[i], out);
+		r = dump_session(c->sessions[i], true, out);
 		fputs(i + 1 < c->n_sessions ? ",\n" : "\n", out);
 	}
 	fputs(");\n", out);
 	if (r < 0)
 		return r;
 	return ferror(out) ? -EIO : 0;
+}
+
+char *session_config_text(const SessionConfig *c)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *out = open_memstream(&text, &n);
+	int r;
+
+	if (!out)
+		return NULL;
+	fputs("sessions = (\n", out);
+	r = dump_session(c, false, out);
+	fputs("\n);\n", out);
+	if (fclose(out) != 0 || r < 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+int session_config_from_text(SessionConfig **ret, const char *text)
+{
+	_cleanup_(config_freep) Config *c = NULL;
+	ConfigProblems problems = { 0 };
+	int r = config_load_text("state", text, strlen(text), &c, &problems);
+
+	config_problems_clear(&problems);
+	if (r == 0 && c->n_sessions != 1)
+		r = -EINVAL;
+	if (r < 0)
+		return r;
+	*ret = c->sessions[0];
+	c->n_sessions = 0;
+	/* where it was said is the caller's to know */
+	free((*ret)->file);
+	(*ret)->file = NULL;
+	(*ret)->line = 0;
+	return 0;
 }
 
 int config_dump_main(const char *const *directories, const char *file, FILE *out, FILE *err)

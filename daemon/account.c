@@ -156,6 +156,19 @@ int account_charge(Account *a, uid_t uid, Charge kind, u64 n, Failure *f)
 	return 0;
 }
 
+int account_adopt(Account *a, uid_t uid, Charge kind, u64 n)
+{
+	User *u = n ? account_get(a, uid) : NULL;
+
+	if (n && !u)
+		return -ENOMEM;
+	if (u) {
+		u->held[kind] += n;
+		a->total[kind] += n;
+	}
+	return 0;
+}
+
 void account_release(Account *a, uid_t uid, Charge kind, u64 n)
 {
 	User *u = account_find(a, uid);

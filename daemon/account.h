@@ -34,6 +34,8 @@ const AccountLimits *account_limits(const Account *a);
 /* Charges n of a kind to a user, or nothing: FAILURE_LIMIT (-EDQUOT; the text has the numbers), -ENOMEM. A
  * limit that was lowered below what is held refuses what is new and takes nothing away. */
 int account_charge(Account *a, uid_t uid, Charge kind, u64 n, Failure *f);
+/* Whatever the limits say: it is held already, from before they were what they are. 0 or -ENOMEM. */
+int account_adopt(Account *a, uid_t uid, Charge kind, u64 n);
 void account_release(Account *a, uid_t uid, Charge kind, u64 n);
 
 u64 account_total(const Account *a, Charge kind);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How a session takes a program in: whose rings, which ids. */
 #include "daemon/session.h"
+#include "daemon/state.h"
 
 #include <stdio.h>
 
@@ -64,6 +65,23 @@ void session_drop_idle(Session *s, uid_t uid, u32 keep)
 	}
 }
 
+/* New ones, which whoever comes after us knows of. */
+static int session_rings(Session *s, const OwnerKey *key, const char *label, uid_t uid, Owner **ret, Failure *f)
+{
+	Owner *o;
+	int r = owner_new(&o, s->ground, s, s->config->name, key, label, uid, &s->geometry, s->slot, s->generation, f);
+
+	if (r < 0)
+		return r;
+	r = state_owner_add(s->ground->state, o, f);
+	if (r < 0) {
+		(void)owner_unref(o);
+		return r;
+	}
+	*ret = o;
+	return 0;
+}
+
 static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 {
 	OwnerKey key = { .kind = s->config->buffers, .uid = p->peer.uid };
@@ -88,13 +106,11 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 	}
 	session_drop_idle(s, p->peer.uid, SESSION_MAX_IDLE);
 	session_label(s, &key, p, label, sizeof(label));
-	r = owner_new(&o, s->ground, s, s->config->name, &key, label, p->peer.uid, &s->geometry,
-		      s->slot, s->generation, f);
+	r = session_rings(s, &key, label, p->peer.uid, &o, f);
 	if (r < 0) {
 		/* the living before the dead, of this user: nobody else pays for it */
 		session_drop_idle(s, p->peer.uid, 0);
-		r = owner_new(&o, s->ground, s, s->config->name, &key, label, p->peer.uid,
-			      &s->geometry, s->slot, s->generation, f);
+		r = session_rings(s, &key, label, p->peer.uid, &o, f);
 		if (r < 0)
 			return r;
 	}
@@ -134,6 +150,7 @@ static int attachment_fill(Session *s, Attachment *a, u16 *ids, Failure *f)
 			return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
 	/* before the program is told: who meets such an id in a ring shall know it */
+	state_ids(o);
 	if (o->feed && writing_tell(o) < 0)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	return 0;

@@ -114,18 +114,21 @@ static void page_clock(Board *b, ClockChoice choice, const u8 boot_id[16], Failu
 	store_release_u32(&h->clock, kind);
 }
 
-static void page_clear(Board *b)
+/* All but the slots in `keep`. */
+static void page_clear(Board *b, u64 keep)
 {
 	struct abi_control_page *p = b->page;
 
 	for (u32 i = 0; i < ABI_BUCKETS; i++)
-		store_release_u64(&p->mask[i], 0);
+		store_release_u64(&p->mask[i], load_relaxed_u64(&p->mask[i]) & keep);
 	/* release each, pairs with the acquire compare in the producers: a slot that reads 0 is over */
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
-		store_release_u32(&p->head.slot_generation[i], 0);
+		if (!(keep >> i & 1))
+			store_release_u32(&p->head.slot_generation[i], 0);
 	/* all of them: whoever waits does so for a daemon that is gone, and knows no slots of ours */
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
-		slot_release(b, i);
+		if (!(keep >> i & 1))
+			slot_release(b, i);
 	generation_publish(b, generation_next(b));
 }
 
@@ -153,12 +156,26 @@ static int file_open(int directory_fd, Failure *f)
 	return steal_fd(fd);
 }
 
-int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpus,
+/* What the page does not say as well is over. */
+static u64 page_keep(Board *b, BoardKept *kept)
+{
+	const struct abi_control *h = &b->page->head;
+
+	if (memcmp(kept->clock_uuid, h->clock_uuid, sizeof(h->clock_uuid)) != 0)
+		kept->slots = 0;
+	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
+		if (load_relaxed_u32(&h->slot_generation[i]) != kept->generation[i] || kept->generation[i] == 0)
+			kept->slots &= ~(1ull << i);
+	return kept->slots;
+}
+
+int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpus, BoardKept *kept,
 	       Failure *ret_clock_warning, Failure *f)
 {
 	_cleanup_(board_freep) Board *b = calloc(1, sizeof(*b));
 	_cleanup_close_ int fd = -1;
 	struct abi_control *h;
+	u64 keep = 0;
 	u8 boot_id[16];
 	void *map;
 
@@ -196,16 +213,20 @@ int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpu
 	h->minor = ABI_MINOR;
 	if (boot_id_read(boot_id) < 0)
 		memset(boot_id, 0, sizeof(boot_id));
-	for (u32 i = 0; i < ABI_BUCKETS; i++)
-		store_release_u64(&b->page->mask[i], 0);
+	if (!kept || !kept->slots)
+		for (u32 i = 0; i < ABI_BUCKETS; i++)
+			store_release_u64(&b->page->mask[i], 0);
 	page_clock(b, clock, boot_id, ret_clock_warning);
+	if (kept)
+		keep = page_keep(b, kept);
 	/* release, pairs with the acquire of `generation`, and for a ring the sequence loads at any time:
 	 * every number that it may load names a ring of addresses in every region */
 	for (u32 i = 0; i < ABI_MAX_CPUS; i++)
 		store_release_u16(&b->page->cpu_ring[i], cpus->ring_of[i]);
 	/* the magic last of the header: a program that maps a half-written page must not believe it */
 	store_release_u64(&h->magic, ABI_CONTROL_MAGIC);
-	page_clear(b);
+	b->used = keep;
+	page_clear(b, keep);
 	*ret = steal_ptr(b);
 	return 0;
 }
@@ -216,12 +237,19 @@ Board *board_free(Board *b)
 		return NULL;
 	if (b->page) {
 		if (b->used)
-			page_clear(b);
+			page_clear(b, 0);
 		(void)munmap(b->page, ABI_CONTROL_SIZE);
 	}
 	b->lock_fd = close_fd(b->lock_fd);
 	free(b);
 	return NULL;
+}
+
+Board *board_leave(Board *b)
+{
+	if (b)
+		b->used = 0;
+	return board_free(b);
 }
 
 struct record_clock board_clock(const Board *b)

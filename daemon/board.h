@@ -13,14 +13,24 @@
 
 typedef struct Board Board;
 
+/* Sessions that run on while no daemon is there. */
+typedef struct {
+	u64 slots; /* a bit each */
+	u32 generation[ABI_MAX_SLOTS];
+	u8 clock_uuid[16];
+} BoardKept;
+
 /* Opens or creates `control` in the directory, takes the directory's lock (so that two daemons never share a page:
  * FAILURE_BUSY), ends what a dead daemon left in the page (masks, slots; generation up), decides the clock or
  * takes over that of this boot, and writes the CPUs' rings. *ret_clock_warning is set (FAILURE_NONE otherwise) when the
- * configured clock cannot be had. */
-int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpus,
+ * configured clock cannot be had. kept (may be NULL): slots that are gone on with, as an earlier daemon of this boot said; what
+ * the page says otherwise, or of another clock, is taken out of it. */
+int board_open(Board **ret, int directory_fd, ClockChoice clock, const Cpus *cpus, BoardKept *kept,
 	       Failure *ret_clock_warning, Failure *f);
 /* Clears masks and slots and publishes that; the file stays. */
 Board *board_free(Board *b);
+/* Leaves all as it is, for the next daemon. */
+Board *board_leave(Board *b);
 DEFINE_CLEANUP(Board *, board_free)
 
 struct record_clock board_clock(const Board *b);

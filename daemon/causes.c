@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "lib/pattern.h"
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -50,6 +51,7 @@ static bool session_fire(Manager *m, Session *s, const Cause *cause, const char 
 			    "session '%s': no snapshot (%s): %s", s->config->name, reason, f.text);
 		return false;
 	}
+	state_session(s); /* when it fired */
 	return true;
 }
 

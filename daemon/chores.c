@@ -4,6 +4,8 @@
 #include "daemon/locks.h"
 #include "daemon/manager-private.h"
 
+#include "daemon/state.h"
+#include "daemon/takeover.h"
 #include "systemd/journal.h"
 
 /* Tasks of other pid namespaces that one tick looks at: some 50 ms at most. */
@@ -23,6 +25,7 @@ static void manager_meet_cpu(Manager *m, u32 cpu)
 	 * are holes that would be filled behind the limits' back. So the map is set only if all have it. */
 	if (cpus_add(m->cpus, cpu) < 0)
 		return;
+	state_machine(m->ground.state, m->cpus, board_clock_uuid(m->ground.board));
 	if (complete)
 		board_cpu_ring(m->ground.board, cpu, (u16)ring);
 	else
@@ -63,6 +66,10 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 		(void)producer_check(p);
 	}
 	manager_check_clock(m);
+	if (m->born && manager_now() - m->born > TAKEOVER_HEALTHY_NS) {
+		state_healthy(m->ground.state);
+		m->born = 0;
+	}
 	account_sweep(m->ground.account, manager_now());
 	(void)sd_event_source_set_time_relative(source, MANAGER_TICK_USEC);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);

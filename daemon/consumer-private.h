@@ -56,6 +56,7 @@ struct Consumer {
 	u64 unwritten;
 	char strategy[16];
 	bool ordered_stop;
+	bool leaves; /* set before it is stopped */
 	bool quit; /* the time for the end is over */
 	int event_fd;
 
@@ -73,6 +74,7 @@ struct Consumer {
 		int error;
 	} bad;
 	bool ending; /* output_rotate() was begun and failed: nothing may be appended before it is done */
+	bool leaving;	 /* what is in the rings is the next daemon's */
 	u64 stop_by;	 /* CLOCK_MONOTONIC: then what cannot be written stays where it is; 0: it was not stopped */
 	u64 flush_at;
 	u32 deaf;	 /* turns for which nobody is relied on to call */

@@ -499,6 +499,7 @@ static bool over(Consumer *c)
 
 	(void)pthread_mutex_lock(&c->lock);
 	quit = c->quit;
+	c->leaving = c->leaves;
 	if (c->ordered_stop && !c->stop_by)
 		c->stop_by = now_monotonic() + STOP_TRIES_NS;
 	(void)pthread_mutex_unlock(&c->lock);
@@ -516,13 +517,13 @@ static bool finish(Consumer *c, Failure *f)
 	}
 	/* writers have been told to stay away; one that does not is not waited for */
 	do {
-		n = r == 0 && !c->ending ? pass(c, true) : 0;
+		n = r == 0 && !c->ending && !c->leaving ? pass(c, true) : 0;
 	} while (n > 0 && now_monotonic() < c->stop_by);
 	if (r == 0)
-		r = n < 0 ? n : rotate(c, NULL);
+		r = n < 0 ? n : c->leaving ? rotate_taken(c, NULL) : rotate(c, NULL);
 	if (r == -EBUSY) {
 		output_reap(c->output, true);
-		r = rotate(c, NULL);
+		r = c->leaving ? rotate_taken(c, NULL) : rotate(c, NULL);
 	}
 	if (r == 0 || r == -ENODATA)
 		return true;

@@ -362,6 +362,13 @@ int consumer_rotate(Consumer *c, ConsumerRotated done, void *userdata)
 	return 0;
 }
 
+void consumer_leave(Consumer *c)
+{
+	(void)pthread_mutex_lock(&c->lock);
+	c->leaves = true;
+	(void)pthread_mutex_unlock(&c->lock);
+}
+
 void consumer_stop(Consumer *c)
 {
 	c->stopping = true;

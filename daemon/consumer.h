@@ -60,6 +60,8 @@ int consumer_configure(Consumer *c, const SessionConfig *config, const char *pat
 int consumer_rotate(Consumer *c, ConsumerRotated done, void *userdata);
 /* Takes what is there, ends the chunk, and tells. Writers must have been told to stay away before. */
 void consumer_stop(Consumer *c);
+/* Before consumer_stop(): writers go on, so what is there is left, and only what was taken is written. */
+void consumer_leave(Consumer *c);
 /* Who is told from now on. */
 void consumer_observe(Consumer *c, const ConsumerObserver *observer, void *userdata);
 

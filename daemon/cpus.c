@@ -93,6 +93,23 @@ int cpus_init(Cpus *ret)
 	return ret->n_rings ? 0 : -ENODEV;
 }
 
+int cpus_adopt(Cpus *c, const u32 *cpu_of, u32 n)
+{
+	Cpus as_was = *c;
+
+	if (n == 0 || n > c->n_possible)
+		return -EINVAL;
+	memset(as_was.ring_of, 0xff, sizeof(as_was.ring_of));
+	as_was.n_rings = 0;
+	for (u32 i = 0; i < n; i++) {
+		if (cpu_of[i] >= ABI_MAX_CPUS || as_was.ring_of[cpu_of[i]] != ABI_NO_RING ||
+		    cpus_add(&as_was, cpu_of[i]) < 0)
+			return -EINVAL;
+	}
+	*c = as_was;
+	return 0;
+}
+
 u32 cpus_appeared(const Cpus *c, u32 *cpus, u32 n)
 {
 	u64 set[ABI_MAX_CPUS / 64];

@@ -22,6 +22,8 @@ extern const char *cpus_directory;
 
 /* Reads possible and online CPUs of this machine and gives each online one a ring. 0 or -errno. */
 int cpus_init(Cpus *ret);
+/* Rings as an earlier daemon of this boot gave them out: ring i is CPU cpu_of[i]'s. Before anything looks. -EINVAL: it cannot be. */
+int cpus_adopt(Cpus *c, const u32 *cpu_of, u32 n);
 /* CPUs that came online since: at most n of them into cpus[], without giving them a ring. */
 u32 cpus_appeared(const Cpus *c, u32 *cpus, u32 n);
 /* Gives the next ring to a CPU, or -ENOSPC. */

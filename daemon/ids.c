@@ -102,6 +102,39 @@ int ids_get(Ids *ids, Class *class, u16 *ret)
 	return 0;
 }
 
+int ids_put(Ids *ids, Class *class, u16 id)
+{
+	u32 *bucket;
+
+	while (ids->n <= id) {
+		int r = ids_grow(ids);
+
+		if (r < 0)
+			return r;
+		/* those in between are free: they have no class, and are in no chain */
+		ids->entries[ids->n++] = (IdEntry){};
+	}
+	if (id == 0 || ids->entries[id].class)
+		return -EEXIST;
+	bucket = &ids->buckets[class->hash & (ids->n_buckets - 1)];
+	ids->entries[id] = (IdEntry){ .class = class_ref(class), .next = *bucket };
+	*bucket = id;
+	ids->n_unheld++;
+	return 0;
+}
+
+void ids_settle(Ids *ids, Epoch *epoch)
+{
+	for (u32 id = 1; epoch && id < ids->n; id++) {
+		IdEntry *e = &ids->entries[id];
+
+		if (!e->class || e->n_holders || e->epoch)
+			continue;
+		e->epoch = epoch;
+		epoch->n_refs++;
+	}
+}
+
 int ids_hold(Ids *ids, IdSet *set, u16 id)
 {
 	IdEntry *e = &ids->entries[id];

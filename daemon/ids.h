@@ -20,6 +20,7 @@ typedef struct {
 	Class *class;	 /* owned reference; NULL: free */
 	u32 n_holders;	 /* living programs that were told this id */
 	Epoch *epoch;	 /* owned reference; of the moment when n_holders became 0 */
+	bool said;	 /* to what outlives the daemon */
 	u32 next;	 /* id with the same hash, 0: none */
 } IdEntry;
 
@@ -40,6 +41,10 @@ void ids_clear(Ids *ids);
 /* The id of this class, a new one if need be (takes a reference on the class). 0, -ENOMEM, -ENOSPC: all ids
  * are in use. */
 int ids_get(Ids *ids, Class *class, u16 *ret);
+/* This id means this class, which an earlier daemon gave it (takes a reference). 0, -ENOMEM, -EEXIST. */
+int ids_put(Ids *ids, Class *class, u16 id);
+/* Of all that have neither holder nor epoch. */
+void ids_settle(Ids *ids, Epoch *epoch);
 /* Notes that the set's program was told this id; once however often. 0 or -ENOMEM. */
 int ids_hold(Ids *ids, IdSet *set, u16 id);
 /* The set's program is gone: no record of it was written after `epoch` (where the rings stand now). Empties the set. */

@@ -8,6 +8,7 @@
 #include "daemon/job.h"
 #include "daemon/retention.h"
 #include "daemon/worker.h"
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -46,6 +47,7 @@ static void job_finish(Job *b)
 					      .trigger = b->trigger },
 			    "session '%s': no snapshot (%s): %s", b->session_name, b->reason,
 			    b->failure.text);
+	state_job_gone(b->ground->state, b);
 	j->observer.finished(j->userdata, b->session, b->session_name, b->reason, path);
 	if (b->done)
 		b->done(b->userdata, path, path ? NULL : &b->failure);
@@ -103,6 +105,7 @@ static void job_learn(Job *b)
 	}
 	free(s->last_snapshot);
 	s->last_snapshot = strdup(b->path);
+	state_session(s);
 	job_drop_dead(b, s);
 }
 
@@ -317,6 +320,7 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	}
 	b->done = done;
 	b->userdata = userdata;
+	state_job(j->ground->state, b);
 	jobs_insert(j, steal_ptr(b));
 	s->n_waiting++;
 	if (j->begin)
@@ -339,6 +343,7 @@ bool jobs_join(Jobs *j, const Session *s, const char *reason)
 		}
 		free(b->reason);
 		b->reason = steal_ptr(both);
+		state_job(j->ground->state, b);
 		return true;
 	}
 	return false;
@@ -388,6 +393,17 @@ void jobs_drain(Jobs *j, u64 timeout_ns)
 		    !worker_wait(worker_busy(j->copier) ? j->copier : j->writer, end - now))
 			return;
 	}
+}
+
+void jobs_state(const Jobs *j)
+{
+	const Job *const cut[] = { j->copying, j->copied, j->writing };
+
+	for (size_t i = 0; i < ELEMENTSOF(cut); i++)
+		if (cut[i])
+			state_job(j->ground->state, cut[i]);
+	for (const Job *b = j->first; b; b = b->next)
+		state_job(j->ground->state, b);
 }
 
 u32 jobs_n(const Jobs *j)

@@ -33,4 +33,6 @@ bool jobs_join(Jobs *j, const Session *s, const char *reason);
 void jobs_forget(Jobs *j, const Session *s);
 /* Without the loop: works until nothing waits, or the time is over. */
 void jobs_drain(Jobs *j, u64 timeout_ns);
+/* Says all that are due (state.h). */
+void jobs_state(const Jobs *j);
 u32 jobs_n(const Jobs *j);

@@ -7,6 +7,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "daemon/state.h"
+#include "daemon/takeover.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -119,29 +121,6 @@ static void problems_log(const ConfigProblems *problems)
 	}
 }
 
-static void manager_start_configured(Manager *m, Config *config)
-{
-	for (size_t i = 0; i < config->n_sessions; i++) {
-		Failure f = FAILURE_NULL;
-		Session *s;
-
-		if (manager_add_session(m, config->sessions[i], &s, &f) < 0) {
-			log_error("%s", f.text);
-			continue;
-		}
-		config->sessions[i] = NULL; /* taken */
-		if (s->config->autostart && session_start_anyway(s, &f) < 0)
-			log_error("%s", f.text);
-	}
-	/* what is left for config_free() has no holes */
-	for (size_t i = 0, n = config->n_sessions; i < n; i++) {
-		if (i == 0)
-			config->n_sessions = 0;
-		if (config->sessions[i])
-			config->sessions[config->n_sessions++] = config->sessions[i];
-	}
-}
-
 static int manager_copy_options(Manager *m, const ManagerOptions *o)
 {
 	size_t n = 0;
@@ -191,7 +170,28 @@ static void descriptors_raise(void)
 	(void)setrlimit(RLIMIT_NOFILE, &l);
 }
 
-static int manager_open(Manager *m, Config *config, int listen_fd)
+/* The state goes on where the last one was, or begins. */
+static int manager_keep(Manager *m, Takeover *t)
+{
+	State *s;
+	int r = state_new(&s, steal_ptr(t->ledger), t->n_stored, manager_restate, m);
+
+	if (r < 0)
+		return r;
+	m->ground.state = s;
+	s->quiet = true;
+	takeover_apply(t, m);
+	s->quiet = false;
+	if (t->n_refused || t->n_stored == 0)
+		state_renew(s);
+	else
+		state_machine(s, m->cpus, board_clock_uuid(m->ground.board));
+	state_watch_faults(s);
+	m->born = manager_now();
+	return 0;
+}
+
+static int manager_open(Manager *m, Config *config, Takeover *t, int listen_fd)
 {
 	static const JobsObserver jobs_observer = { .finished = manager_on_snapshot };
 	Failure f = FAILURE_NULL, warning = FAILURE_NULL;
@@ -212,6 +212,9 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 	r = cpus_init(m->cpus);
 	if (r < 0)
 		return r;
+	takeover_slots(t);
+	if (t->restored.cpu_of && cpus_adopt(m->cpus, t->restored.cpu_of, t->restored.n_cpus) < 0)
+		t->kept.slots = 0;
 	m->ground.cpus = m->cpus;
 	r = account_new(&m->ground.account);
 	if (r < 0)
@@ -222,7 +225,7 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 	r = manager_apply_daemon(m, &config->daemon);
 	if (r < 0)
 		return r;
-	r = board_open(&m->ground.board, m->runtime_fd, m->daemon.clock, m->cpus, &warning, &f);
+	r = board_open(&m->ground.board, m->runtime_fd, m->daemon.clock, m->cpus, &t->kept, &warning, &f);
 	if (r < 0) {
 		log_error("%s: %s", m->runtime_directory, f.text);
 		return r;
@@ -244,6 +247,9 @@ static int manager_open(Manager *m, Config *config, int listen_fd)
 	r = manager_status_new(m);
 	if (r < 0)
 		return r;
+	r = manager_keep(m, t);
+	if (r < 0)
+		return r;
 	return manager_listen(m, listen_fd);
 }
 
@@ -253,6 +259,7 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 	_cleanup_(manager_freep) Manager *m = calloc(1, sizeof(*m));
 	_cleanup_(config_freep) Config *config = NULL;
 	ConfigProblems problems = {};
+	Takeover t;
 	int r;
 
 	if (!m)
@@ -273,10 +280,15 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 	config_problems_clear(&problems);
 	if (!config)
 		return r < 0 ? r : -ENOMEM;
-	r = manager_open(m, config, steal_fd(listen_fd));
+	takeover_begin(&t, options->passed, m->state_directory);
+	r = manager_open(m, config, &t, steal_fd(listen_fd));
+	if (r == 0) {
+		manager_apply_sessions(m, config, true);
+		takeover_mourn(&t, m);
+	}
+	takeover_end(&t, m);
 	if (r < 0)
 		return r;
-	manager_start_configured(m, config);
 	/* before READY=1, so that who waited for the start reads it */
 	manager_status_say(m);
 	*ret = steal_ptr(m);
@@ -284,6 +296,20 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 }
 
 /* ---- the end ---- */
+
+void manager_leave(Manager *m)
+{
+	m->leaving = true;
+}
+
+/* Snapshots that are due are taken, what was taken from rings is written; programs record on. */
+static void manager_leave_sessions(Manager *m)
+{
+	jobs_drain(m->jobs, STOP_NS);
+	state_leave(m->ground.state);
+	m->ground.leaving = true;
+	writings_leave(&m->writings, WRITE_NS);
+}
 
 static void manager_end_sessions(Manager *m)
 {
@@ -314,7 +340,9 @@ Manager *manager_free(Manager *m)
 	m->listener = listener_free(m->listener);
 	if (m->bound)
 		(void)unlinkat(m->runtime_fd, "producer.sock", 0);
-	if (m->jobs)
+	if (m->jobs && m->leaving)
+		manager_leave_sessions(m);
+	else if (m->jobs)
 		manager_end_sessions(m);
 	m->jobs = jobs_free(m->jobs);
 	if (m->roster.by_pid)
@@ -328,11 +356,12 @@ Manager *manager_free(Manager *m)
 	roster_clear(&m->roster);
 	/* a thread that hangs in a disk may come back and look before the process is gone; sessions are off the board already */
 	if (!m->writings.hang) {
-		m->ground.board = board_free(m->ground.board);
+		m->ground.board = m->leaving ? board_leave(m->ground.board) : board_free(m->ground.board);
 		m->ground.classes = classes_free(m->ground.classes);
 		m->ground.account = account_free(m->ground.account);
 		free(m->cpus);
 	}
+	m->ground.state = state_free(m->ground.state);
 	free(m->ground.snapshot_directory);
 	free(m->ground.trace_directory);
 	free(m->events);

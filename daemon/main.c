@@ -10,9 +10,11 @@
 #include "daemon/arguments.h"
 #include "daemon/manager.h"
 #include "dbus/bus.h"
+#include "systemd/fdstore.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 #include "systemd/notify.h"
+#include "systemd/stopping.h"
 
 static int check_config(const Arguments *a)
 {
@@ -61,6 +63,7 @@ static int serve(const Arguments *a, bool *ret_ready)
 				   .config_directories = a->config_directories,
 				   .config_file = a->config_file,
 				   .user = a->user };
+	_cleanup_(passed_clear) Passed passed = { 0 };
 	_cleanup_(sd_event_unrefp) sd_event *event = NULL;
 	_cleanup_(manager_freep) Manager *m = NULL;
 	_cleanup_(bus_freep) Bus *bus = NULL;
@@ -68,9 +71,11 @@ static int serve(const Arguments *a, bool *ret_ready)
 
 	if (r < 0)
 		return r;
-	options.listen_fd = notify_listen_fd();
-	if (options.listen_fd < -1)
-		return options.listen_fd;
+	r = passed_receive(&passed);
+	if (r < 0)
+		return r;
+	options.listen_fd = passed_take_socket(&passed);
+	options.passed = &passed;
 	r = manager_new(&m, event, &options);
 	if (r < 0)
 		return r;
@@ -92,6 +97,8 @@ static int serve(const Arguments *a, bool *ret_ready)
 	notify_ready();
 	*ret_ready = true;
 	r = sd_event_loop(event);
+	if (stopping_is_restart(a->user))
+		manager_leave(m);
 	notify_stopping();
 	return r;
 }

@@ -16,6 +16,7 @@ struct Manager {
 	char *config_file;
 	bool user;
 	int runtime_fd;
+	bool leaving; /* manager_leave() */
 	bool bound; /* producer.sock is ours to remove */
 	DaemonConfig daemon; /* snapshot_directory is ground.snapshot_directory */
 	Ground ground;
@@ -24,6 +25,7 @@ struct Manager {
 	Jobs *jobs;
 	Roster roster;
 	Writings writings;
+	u64 born; /* CLOCK_MONOTONIC; 0: old enough to be called healthy */
 	UnitWatch *units; /* while a session has on_unit_failure */
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;
@@ -52,9 +54,16 @@ void manager_session_changed(Manager *m, Session *s);
 void manager_watch_units(Manager *m);
 /* Takes limits and the rest of a new daemon configuration; ends with config->daemon emptied. */
 int manager_apply_daemon(Manager *m, DaemonConfig *daemon);
+/* reload.c: the difference between what is there and the sessions of the configuration, which loses those that are taken.
+ * restoring: what is there was taken over. */
+void manager_apply_sessions(Manager *m, Config *config, bool restoring);
+/* restate.c */
+void manager_restate(void *manager);
 
 /* programs.c */
 extern const ExchangeHandler manager_programs;
+/* ProducerDied */
+void manager_program_died(void *userdata, Producer *p, const Death *death);
 void manager_forget_programs(Manager *m);
 
 /* chores.c */

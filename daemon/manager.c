@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "daemon/state.h"
 #include "systemd/journal.h"
 
 #define SESSIONS_MAX 1024
@@ -69,6 +70,8 @@ int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failur
 	s->next = *at;
 	*at = s;
 	m->n_sessions++;
+	state_session_config(s);
+	state_session(s);
 	manager_watch_units(m);
 	manager_status_changed(m);
 	if (m->observer.session_added)
@@ -82,6 +85,7 @@ void manager_drop_session(Manager *m, Session *s)
 	_cleanup_free_ char *name = strdup(s->config->name);
 
 	jobs_forget(m->jobs, s);
+	state_session_gone(m->ground.state, s->config->name);
 	for (Session **at = &m->sessions; *at; at = &(*at)->next) {
 		if (*at != s)
 			continue;

@@ -18,6 +18,7 @@ typedef struct {
 	const char *const *config_directories; /* NULL: config_default_directories */
 	const char *config_file;	/* one file instead of the directories; may be NULL */
 	int listen_fd;			/* from socket activation, taken over; -1: bind it ourselves */
+	struct Passed *passed;		/* what systemd kept for the daemon before (systemd/fdstore.h); NULL: nothing */
 	bool user;			/* --user: serve this user only is not implied; just other paths, own bus */
 } ManagerOptions;
 
@@ -39,6 +40,8 @@ typedef struct {
 int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options);
 /* Ends every session in order (masks first), takes what on_stop says, and frees all. NULL is fine. */
 Manager *manager_free(Manager *m);
+/* manager_free() is to end nothing: sessions, rings and programs are the next daemon's, which is about to come. */
+void manager_leave(Manager *m);
 DEFINE_CLEANUP(Manager *, manager_free)
 
 void manager_observe(Manager *m, const ManagerObserver *observer, void *userdata);

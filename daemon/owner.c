@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "daemon/producer.h"
+#include "daemon/session.h"
 #include "lib/atomic.h"
 #include "lib/reader.h"
 #include "lib/side.h"
@@ -90,6 +91,39 @@ int owner_new(Owner **ret, Ground *ground, Session *session, const char *session
 	return 0;
 }
 
+int owner_adopt(Owner **ret, Ground *ground, Session *session, const OwnerRemains *what, int fd, Failure *f)
+{
+	_cleanup_(owner_unrefp) Owner *o = calloc(1, sizeof(*o));
+	int r;
+
+	if (!o) {
+		(void)close_fd(fd);
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	}
+	*o = (Owner){ .n_refs = 1,
+		      .ground = ground,
+		      .key = what->key,
+		      .charged_uid = what->charged_uid,
+		      .region = REGION_NULL,
+		      .idle_since = now_monotonic(),
+		      .created = what->created,
+		      .liar = what->liar };
+	r = region_adopt(&o->region, fd, &what->geometry, what->memory);
+	o->key.unit = what->key.unit ? strdup(what->key.unit) : NULL;
+	o->label = strdup(what->label);
+	if (r < 0)
+		return failure_set(f, FAILURE_IO, "session '%s': the rings of %s are not what was kept: %s",
+				   session->config->name, what->label, strerror(-r));
+	if (!o->label || (what->key.unit && !o->key.unit) ||
+	    account_adopt(ground->account, what->charged_uid, CHARGE_MEMORY, what->memory) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	o->charged = what->memory;
+	o->number = what->number;
+	o->session = session;
+	*ret = steal_ptr(o);
+	return 0;
+}
+
 Owner *owner_ref(Owner *o)
 {
 	o->n_refs++;
@@ -102,7 +136,8 @@ Owner *owner_unref(Owner *o)
 		return NULL;
 	(void)feed_free(o->feed);
 	ids_clear(&o->ids);
-	if (o->region.fd >= 0)
+	/* programs go on recording into it, and the next daemon has it */
+	if (o->region.fd >= 0 && !o->ground->leaving)
 		region_punch(&o->region);
 	region_close(&o->region);
 	account_release(o->ground->account, o->charged_uid, CHARGE_MEMORY, o->charged);
@@ -210,6 +245,13 @@ void attachment_end(Attachment *a, bool dead)
 	if (--o->n_attachments == 0)
 		o->idle_since = now_monotonic();
 	free(a);
+}
+
+void owner_settle(Owner *o)
+{
+	_cleanup_(epoch_unrefp) Epoch *epoch = owner_epoch(o);
+
+	ids_settle(&o->ids, epoch);
 }
 
 int owner_add_ring(Owner *o, u32 ring)

@@ -45,6 +45,7 @@ struct Owner {
 	u32 n_active;	  /* attachments of programs that record now */
 	u32 n_attachments;
 	u64 idle_since;	  /* CLOCK_MONOTONIC; 0: has attachments */
+	u64 number;	  /* in what outlives the daemon; 0: it does not know of it */
 	u32 n_pins;	  /* copies of the rings whose ids were not asked for yet: until then none goes */
 	u64 created;	  /* CLOCK_MONOTONIC: bounds what its rings can have counted */
 	OwnerCounters seen; /* what was last believed of its counters */
@@ -70,6 +71,18 @@ struct Attachment {
 int owner_new(Owner **ret, Ground *ground, Session *session, const char *session_name,
 	      const OwnerKey *key, const char *label, uid_t uid, const struct geometry *g, u32 slot,
 	      u32 generation, Failure *f);
+/* Of rings that an earlier daemon made, as it said: takes fd. FAILURE_CORRUPT: they are not what it said. */
+typedef struct {
+	u64 number, memory, created;
+	uid_t charged_uid;
+	bool liar;
+	OwnerKey key;
+	const char *label;
+	struct geometry geometry;
+} OwnerRemains;
+int owner_adopt(Owner **ret, Ground *ground, Session *session, const OwnerRemains *what, int fd, Failure *f);
+/* Ids that no program holds may go once the rings have passed where they stand now. */
+void owner_settle(Owner *o);
 Owner *owner_ref(Owner *o);
 /* The last one punches the memory out, although programs may have it mapped still. */
 Owner *owner_unref(Owner *o);

@@ -174,6 +174,32 @@ int peer_identify(Peer *ret, int socket_fd)
 	return 0;
 }
 
+int peer_reopen(Peer *ret, pid_t pid, uid_t uid, u64 start_time, const char *command, const char *unit, int pidfd)
+{
+	_cleanup_(peer_clear) Peer p = { .pid = pid, .uid = uid, .start_time = start_time, .pidfd = pidfd };
+	u64 is = 0;
+	char state;
+	int code;
+
+	(void)snprintf(p.command, sizeof(p.command), "%s", command);
+	p.unit = strdup(unit);
+	if (!p.unit)
+		return -ENOMEM;
+	if (p.pidfd < 0)
+		p.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (p.pidfd >= 0) {
+		(void)fcntl(p.pidfd, F_SETFD, FD_CLOEXEC);
+		/* behind the open: whoever has that number and began then is the one that is held now */
+		if (pidfd < 0 && (stat_fields(pid, &state, &is, &code) < 0 || is != start_time))
+			p.pidfd = close_fd(p.pidfd);
+	} else {
+		p.pidfd = -1;
+	}
+	*ret = p;
+	p = PEER_NULL;
+	return 0;
+}
+
 void peer_clear(Peer *p)
 {
 	p->pidfd = close_fd(p->pidfd);

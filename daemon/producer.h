@@ -26,6 +26,9 @@ typedef struct {
 /* Identifies the peer of a connected socket. 0, -ESRCH (it is gone, or in a pid namespace we cannot see), -EPERM (it
  * connected as another user than it is now), -errno. */
 int peer_identify(Peer *ret, int socket_fd);
+/* One that was known before this daemon was: pidfd (taken, may be -1) is of it for certain; without one it is looked for by
+ * its pid and start time. ret->pidfd stays -1 if it is gone, or there are no pidfds: producer_check() tells. 0 or -ENOMEM. */
+int peer_reopen(Peer *ret, pid_t pid, uid_t uid, u64 start_time, const char *command, const char *unit, int pidfd);
 void peer_clear(Peer *p);
 
 /* How a program ended. */
@@ -45,6 +48,7 @@ struct Producer {
 	Class **classes; /* owned references, in the program's order */
 	u32 n_classes;
 	u64 missed, failed;
+	bool kept; /* its pidfd outlives the daemon */
 	Attachment *attachments;
 	sd_event_source *death, *grace;
 	ProducerDied died;

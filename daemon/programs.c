@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -15,6 +16,7 @@
 static void program_retire(Manager *m, Producer *p)
 {
 	roster_remove(&m->roster, p);
+	state_program_gone(m->ground.state, p);
 	(void)producer_free(p);
 }
 
@@ -25,7 +27,7 @@ static void sessions_changed_of(Manager *m, const Producer *p)
 			manager_session_changed(m, a->owner->session);
 }
 
-static void program_died(void *userdata, Producer *p, const Death *death)
+void manager_program_died(void *userdata, Producer *p, const Death *death)
 {
 	Manager *m = userdata;
 	Session *s;
@@ -75,7 +77,7 @@ static int program_get(Manager *m, Exchange *x, Producer **ret, Failure *f)
 	if (p)
 		program_retire(m, p);
 	r = producer_new(&p, &m->ground, m->event, &peer, roster_number(&m->roster), hello->cookie,
-			 program_died, m, f);
+			 manager_program_died, m, f);
 	if (r < 0)
 		return r;
 	roster_add(&m->roster, p);
@@ -191,6 +193,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 		exchange_refuse(x, refusal_errno(first), f.text);
 	else if (exchange_reply(x, &done, sizeof(done), NULL) < 0)
 		exchange_refuse(x, ENOMEM, "out of memory");
+	state_program(m->ground.state, p);
 	sessions_changed_of(m, p);
 	manager_status_changed(m);
 	if (m->observer.producers_changed)

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -80,6 +81,64 @@ static void session_appear(Manager *m, SessionConfig *config)
 	manager_session_changed(m, s);
 }
 
+/* What files say of a session, as a number: FNV-1a of its text. Never 0. */
+static u64 config_hash(const SessionConfig *c)
+{
+	_cleanup_free_ char *text = session_config_text(c);
+	u64 h = 0xcbf29ce484222325ull;
+
+	for (const char *p = text; p && *p; p++)
+		h = (h ^ (u8)*p) * 0x100000001b3ull;
+	return h ? h : 1;
+}
+
+/* Nothing to do: it is as the files say; or, taken over, they say what they said before, and what was changed since over D-Bus
+ * stays changed. */
+static bool session_unchanged(Session *s, const SessionConfig *c, u64 said, bool restoring)
+{
+	if (session_set_directories(s) < 0)
+		return false;
+	return restoring && s->said ? s->said == said : session_config_equal(s->config, c);
+}
+
+void manager_apply_sessions(Manager *m, Config *config, bool restoring)
+{
+	size_t n = 0;
+
+	sessions_remove(m, config);
+	for (size_t i = 0; i < config->n_sessions; i++) {
+		SessionConfig *c = config->sessions[i];
+		u64 said = config_hash(c);
+		_cleanup_free_ char *name = strdup(c->name);
+		Session *s = manager_find(m, c->name);
+
+		if (s && !s->config->file) {
+			log_warning("session '%s' was made over D-Bus and stays; its configuration "
+				    "in %s:%d takes effect when that one is removed",
+				    c->name, c->file ? c->file : "?", c->line);
+			continue;
+		}
+		if (!s || !session_unchanged(s, c, said, restoring)) {
+			config->sessions[i] = NULL;
+			if (s)
+				session_reload(m, s, c);
+			else
+				session_appear(m, c);
+		}
+		s = name ? manager_find(m, name) : NULL;
+		if (s && s->said != said) {
+			s->said = said;
+			state_session_said(m->ground.state, name, said);
+		}
+	}
+	/* what was not taken goes with the configuration, which wants no holes */
+	for (size_t i = 0; i < config->n_sessions; i++)
+		if (config->sessions[i])
+			config->sessions[n++] = config->sessions[i];
+	config->n_sessions = n;
+	manager_watch_units(m);
+}
+
 /* Whether every new or changed session could be made at all, before anything is changed. */
 static int config_possible(Manager *m, const Config *config, Failure *f)
 {
@@ -126,34 +185,6 @@ int manager_reload(Manager *m, Failure *f)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	if (m->daemon.clock != clock)
 		log_notice("daemon.clock changed; it takes effect at the next start of tracerd");
-	sessions_remove(m, config);
-	for (size_t i = 0; i < config->n_sessions; i++) {
-		SessionConfig *c = config->sessions[i];
-		Session *s = manager_find(m, c->name);
-
-		if (s && !s->config->file) {
-			log_warning("session '%s' was made over D-Bus and stays; its configuration "
-				    "in %s:%d takes effect when that one is removed",
-				    c->name, c->file ? c->file : "?", c->line);
-			continue;
-		}
-		if (s && session_set_directories(s) == 0 && session_config_equal(s->config, c))
-			continue;
-		config->sessions[i] = NULL;
-		if (s)
-			session_reload(m, s, c);
-		else
-			session_appear(m, c);
-	}
-	/* what was not taken goes with the configuration, which wants no holes */
-	{
-		size_t n = 0;
-
-		for (size_t i = 0; i < config->n_sessions; i++)
-			if (config->sessions[i])
-				config->sessions[n++] = config->sessions[i];
-		config->n_sessions = n;
-	}
-	manager_watch_units(m);
+	manager_apply_sessions(m, config, false);
 	return 0;
 }

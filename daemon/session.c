@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -111,7 +112,9 @@ static void session_abandon(Session *s, Owner *o)
 	s->n_owners--;
 	if (s->writing && o->feed)
 		(void)writing_retire(s->writing, o, false);
+	state_owner_gone(o);
 	owner_abandon(o);
+	state_session(s);
 }
 
 static void session_count(Session *s, Owner *o, OwnerCounters *sum)
@@ -150,7 +153,7 @@ Session *session_free(Session *s)
 {
 	if (!s)
 		return NULL;
-	if (s->running)
+	if (s->running && !s->ground->leaving)
 		(void)session_stop(s, NULL, NULL, NULL);
 	/* what its rings hold is still written; nothing of this is touched for it */
 	if (s->writing)
@@ -274,6 +277,7 @@ static int session_begin(Session *s, bool strict, Failure *f)
 	s->running = true;
 	scope_buckets(&s->scope, buckets);
 	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
+	state_session(s);
 	journal_log(LOG_INFO,
 		    &(JournalFields){ .message_id = MESSAGE_SESSION_STARTED,
 				      .session = s->config->name },
@@ -307,6 +311,7 @@ int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 		    &(JournalFields){ .message_id = MESSAGE_SESSION_STOPPED,
 				      .session = s->config->name },
 		    "session '%s' stopped", s->config->name);
+	state_session(s);
 	if (s->writing)
 		writing_stop(s->writing);
 	else if (done)
@@ -328,6 +333,7 @@ static void session_renew(Session *s)
 		writing_info(s->writing, &w);
 		s->unwritten_before = w.unwritten;
 	}
+	state_session(s);
 }
 
 int session_clear(Session *s, Failure *f)
@@ -377,8 +383,24 @@ static void session_rewrite(Session *s)
 		log_error("session '%s': %s", s->config->name, f.text[0] ? f.text : strerror(-r));
 }
 
+void session_resume(Session *s, bool draining, bool again)
+{
+	Failure f = FAILURE_NULL;
+	int r = 0;
+
+	if (s->running || draining)
+		r = session_write(s, false, &f);
+	if (r == 0 && draining && s->writing)
+		writing_stop(s->writing);
+	if (r == 0 && again)
+		r = session_start_anyway(s, &f);
+	if (r < 0)
+		log_error("session '%s': %s", s->config->name, f.text[0] ? f.text : strerror(-r));
+}
+
 void session_writing_ended(Session *s)
 {
+	state_session(s);
 	if (s->running)
 		session_rewrite(s);
 }
@@ -405,6 +427,7 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	(void)session_config_free(s->config);
 	s->config = config;
 	(void)session_set_directories(s);
+	state_session_config(s);
 	if (rings) {
 		s->geometry = g;
 		s->planned = true;
@@ -445,6 +468,7 @@ int session_add_ring(Session *s, u32 ring)
 	for (Owner *o = s->owners; o; o = o->next) {
 		int r = owner_add_ring(o, ring);
 
+		state_owner(o);
 		if (r < 0 && first == 0)
 			first = r;
 	}

@@ -26,6 +26,8 @@ struct Session {
 	u32 n_renewals; /* how often its rings were made new */
 	u32 n_waiting; /* snapshots that were asked for and have not begun (jobs.c) */
 
+	u64 said; /* a hash of what the files said of it when they were read last; 0: nothing */
+
 	/* what is said of it; of rings that are gone, and of snapshots */
 	OwnerCounters past;
 	u64 written, clamped, corrupt, suppressed;
@@ -49,6 +51,9 @@ int session_start_anyway(Session *s, Failure *f);
 /* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
  * nothing was done, and done is not called. */
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
+/* Taken over from an earlier daemon, with its rings: writes on; draining: what is left of it, for it was stopped; again: it begins anew,
+ * for its slot is lost. */
+void session_resume(Session *s, bool draining, bool again);
 /* Its writing has ended; a session that was told to write again meanwhile does so now. */
 void session_writing_ended(Session *s);
 /* Empty rings, counters from 0; goes on running if it ran. */

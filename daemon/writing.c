@@ -6,6 +6,7 @@
 
 #include "daemon/chunk.h"
 #include "daemon/session.h"
+#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -106,6 +107,7 @@ static void on_completed(void *userdata, const char *path, u64 n_records)
 	if (w->session) {
 		free(w->session->last_trace);
 		w->session->last_trace = strdup(path);
+		state_session(w->session);
 	}
 	if (w->set->observer.completed)
 		w->set->observer.completed(w->set->userdata, w->session, w->name, path, n_records);
@@ -340,7 +342,7 @@ void writing_info(const Writing *w, ConsumerInfo *ret)
 	consumer_info(w->consumer, ret);
 }
 
-void writings_end(Writings *set, u64 timeout_ns)
+static void end_all(Writings *set, u64 timeout_ns, bool leave)
 {
 	struct timespec ts;
 	u64 now, until;
@@ -348,12 +350,25 @@ void writings_end(Writings *set, u64 timeout_ns)
 	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
 	now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 	until = now + timeout_ns;
-	for (Writing *w = set->first; w; w = w->next)
+	for (Writing *w = set->first; w; w = w->next) {
+		if (leave)
+			consumer_leave(w->consumer);
 		writing_stop(w);
+	}
 	for (Writing *w; (w = set->first);) {
 		if (!consumer_wait(w->consumer, until > now ? until - now : 0))
 			(void)writing_free(w, 0, false);
 		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
 		now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 	}
+}
+
+void writings_end(Writings *set, u64 timeout_ns)
+{
+	end_all(set, timeout_ns, false);
+}
+
+void writings_leave(Writings *set, u64 timeout_ns)
+{
+	end_all(set, timeout_ns, true);
 }

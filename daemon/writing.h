@@ -49,3 +49,5 @@ void writing_info(const Writing *w, ConsumerInfo *ret);
 
 /* The end of the daemon: stops all, and waits for them together. */
 void writings_end(Writings *set, u64 timeout_ns);
+/* The same for a daemon whose sessions the next one goes on with: what was taken is written, what is in the rings stays there. */
+void writings_leave(Writings *set, u64 timeout_ns);

@@ -178,6 +178,39 @@ int class_decode(struct event_class **ret, const u8 *p, size_t size)
 	return bytes;
 }
 
+/* Where the next bytes go, or NULL: there is no room. */
+static u8 *put(u8 *to, const u8 *end, const void *bytes, size_t n)
+{
+	if (!to || (size_t)(end - to) < n)
+		return NULL;
+	memcpy(to, bytes, n);
+	return to + n;
+}
+
+size_t class_encode(const struct event_class *c, u8 *p, size_t size)
+{
+	const u8 *end = p + size;
+	const u8 head[] = {0, 0, c->level, c->n_fields};
+	u8 *to = put(p, end, head, sizeof(head));
+	u16 bytes;
+
+	to = put(to, end, c->provider, strlen(c->provider) + 1);
+	to = put(to, end, c->name, strlen(c->name) + 1);
+	for (u8 i = 0; i < c->n_fields; i++) {
+		const struct class_field *f = &c->fields[i];
+		const u8 shape[] = {f->type, f->shape};
+
+		to = put(to, end, shape, sizeof(shape));
+		to = put(to, end, &f->count, sizeof(f->count));
+		to = put(to, end, f->name, strlen(f->name) + 1);
+	}
+	if (!to)
+		return 0;
+	bytes = (u16)(to - p);
+	memcpy(p, &bytes, sizeof(bytes));
+	return bytes;
+}
+
 bool class_equal(const struct event_class *a, const struct event_class *b)
 {
 	if (a->level != b->level || a->n_fields != b->n_fields ||

@@ -8,6 +8,7 @@
 
 #define CLASS_MAX_FIELDS 32
 #define CLASS_MAX_NAME	 127 /* bytes of a provider, event or field name, without NUL */
+#define CLASS_MAX_BYTES	 (4 + 2 * (CLASS_MAX_NAME + 1) + CLASS_MAX_FIELDS * (4 + CLASS_MAX_NAME + 1)) /* on the wire */
 
 struct class_field {
 	char *name;
@@ -27,6 +28,8 @@ struct event_class {
  * shapes, counts and that nothing is left over. Returns the bytes taken or -EBADMSG / -ENOMEM. *ret is one
  * allocation, freed by free(). Daemon only: it allocates. */
 int class_decode(struct event_class **ret, const u8 *p, size_t size);
+/* The other way: returns the bytes, 0 if there is no room for them; CLASS_MAX_BYTES is always enough. */
+size_t class_encode(const struct event_class *c, u8 *p, size_t size);
 /* Bytes of one value of a TRACER_TYPE_*: of a string, its terminator at least; 0 for what is no type. */
 u32 class_type_size(u8 type);
 bool class_equal(const struct event_class *a, const struct event_class *b);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #ifndef MFD_NOEXEC_SEAL /* Linux 6.3 */
 #define MFD_NOEXEC_SEAL 8u
@@ -85,6 +86,32 @@ int region_create(struct region *ret, const char *name, const struct geometry *g
 	};
 	if (fcntl(r.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;
+	*ret = r;
+	r = REGION_NULL;
+	return 0;
+}
+
+int region_adopt(struct region *ret, int fd, const struct geometry *g, u64 allocated)
+{
+	const int wanted = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+	_cleanup_(region_close) struct region r = REGION_NULL;
+	struct stat st;
+	int seals;
+
+	r.fd = fd;
+	seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || (seals & wanted) != wanted || seals & ~(wanted | 0x20 /* F_SEAL_EXEC */) ||
+	    geometry_check(g) < 0 || fstat(fd, &st) < 0 || (u64)st.st_size != geometry_size(g) ||
+	    allocated > (u64)st.st_size)
+		return -EBADMSG;
+	r.geometry = *g;
+	r.size = (u64)st.st_size;
+	r.allocated = allocated;
+	r.map = mmap(NULL, r.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	if (r.map == MAP_FAILED) {
+		r.map = NULL;
+		return -errno;
+	}
 	*ret = r;
 	r = REGION_NULL;
 	return 0;

@@ -24,6 +24,9 @@ struct region {
  * -errno (-ENOMEM or -ENOSPC: not enough memory; nothing is left behind). */
 int region_create(struct region *ret, const char *name, const struct geometry *g, u32 slot,
 		  u32 generation, const u32 *rings, u32 n);
+/* Maps a region that an earlier daemon made: fd (taken, also on failure) is sealed as that one sealed it and as large as g (checked;
+ * the caller's own copy) says. Nothing that is in it is believed. 0; -EBADMSG: it is none; -errno. */
+int region_adopt(struct region *ret, int fd, const struct geometry *g, u64 allocated);
 /* Allocates one more ring (a CPU that appeared). 0 or -errno. */
 int region_allocate_ring(struct region *r, u32 ring);
 /* Gives the memory back although producers may still have it mapped: punches everything out. */

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Readiness, status and watchdog: the daemon's side of sd_notify(3) and sd_listen_fds(3). */
+/* Readiness, status and watchdog: the daemon's side of sd_notify(3). */
 #include "systemd/notify.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <systemd/sd-daemon.h>
 #include <time.h>
 
@@ -51,34 +50,4 @@ int notify_watchdog(sd_event *event)
 	int r = sd_event_set_watchdog(event, 1);
 
 	return r < 0 ? r : 0;
-}
-
-int notify_listen_fd(void)
-{
-	char **names = NULL;
-	int chosen = -1;
-	int n = sd_listen_fds_with_names(/* unset_environment= */ 1, &names);
-
-	if (n < 0)
-		return n;
-
-	/* By name, else the first that fits: an administrator's own socket unit may leave the name out. */
-	for (int pass = 0; pass < 2 && chosen < 0; pass++)
-		for (int i = 0; i < n && chosen < 0; i++) {
-			int fd = SD_LISTEN_FDS_START + i;
-
-			if (pass == 0 && strcmp(names[i], "producer") != 0)
-				continue;
-			if (sd_is_socket(fd, AF_UNIX, SOCK_SEQPACKET, /* listening= */ 1) > 0)
-				chosen = fd;
-		}
-
-	/* What we do not know must not stay open for the life of the daemon. */
-	for (int i = 0; i < n; i++) {
-		if (SD_LISTEN_FDS_START + i != chosen)
-			(void)close_fd(SD_LISTEN_FDS_START + i);
-		free(names[i]);
-	}
-	free(names);
-	return chosen;
 }

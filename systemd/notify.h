@@ -12,5 +12,3 @@ void notify_reloading(void);
 void notify_stopping(void);
 /* Turns on the loop's watchdog if the unit has one. 0 or -errno. */
 int notify_watchdog(sd_event *event);
-/* The listening SOCK_SEQPACKET socket that systemd passed (by name "producer", else the first), -1 if none; -errno. */
-int notify_listen_fd(void);

@@ -40,7 +40,7 @@ static Board *open_as(Fixture *x, ClockChoice clock)
 {
 	Board *b = NULL;
 
-	g_assert_cmpint(board_open(&b, x->fd, clock, &x->cpus, &x->warning, &x->failure), ==, 0);
+	g_assert_cmpint(board_open(&b, x->fd, clock, &x->cpus, NULL, &x->warning, &x->failure), ==, 0);
 	return b;
 }
 
@@ -272,7 +272,7 @@ static void test_two_daemons(Fixture *x, gconstpointer data)
 {
 	Board *b = open_as(x, CLOCK_MONO), *second = NULL;
 
-	g_assert_cmpint(board_open(&second, x->fd, CLOCK_MONO, &x->cpus, &x->warning, &x->failure),
+	g_assert_cmpint(board_open(&second, x->fd, CLOCK_MONO, &x->cpus, NULL, &x->warning, &x->failure),
 			==, -EBUSY);
 	g_assert_null(second);
 	g_assert_cmpint(x->failure.kind, ==, FAILURE_BUSY);
@@ -311,7 +311,7 @@ static void test_broken_files(Fixture *x, gconstpointer data)
 	{
 		Board *b = NULL;
 
-		g_assert_cmpint(board_open(&b, x->fd, CLOCK_MONO, &x->cpus, &x->warning,
+		g_assert_cmpint(board_open(&b, x->fd, CLOCK_MONO, &x->cpus, NULL, &x->warning,
 					   &x->failure),
 				<, 0);
 		g_assert_null(b);

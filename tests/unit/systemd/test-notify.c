@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/base.h"
+#include "systemd/fdstore.h"
 #include "systemd/notify.h"
 
 #include <fcntl.h>
@@ -81,7 +82,13 @@ static void test_without_manager(void)
 	notify_status("nobody hears this");
 	g_assert_cmpint(sd_event_new(&event), ==, 0);
 	g_assert_cmpint(notify_watchdog(event), ==, 0);
-	g_assert_cmpint(notify_listen_fd(), ==, -1);
+	{
+		Passed p;
+
+		g_assert_cmpint(passed_receive(&p), ==, 0);
+		g_assert_cmpint(passed_take_socket(&p), ==, -1);
+		passed_clear(&p);
+	}
 	sd_event_unref(event);
 }
 
@@ -126,6 +133,7 @@ static int passed(const char *names, const int *kinds, int n)
 
 	if (pid == 0) {
 		char text[16];
+		Passed p;
 		int r;
 
 		for (int i = 0; i < n; i++) {
@@ -149,7 +157,10 @@ static int passed(const char *names, const int *kinds, int n)
 		g_setenv("LISTEN_FDS", text, TRUE);
 		if (names)
 			g_setenv("LISTEN_FDNAMES", names, TRUE);
-		r = notify_listen_fd();
+		if (passed_receive(&p) < 0)
+			_exit(106);
+		r = passed_take_socket(&p);
+		passed_clear(&p);
 		if (g_getenv("LISTEN_FDS"))
 			_exit(103); /* a child of ours would take them for its own */
 		for (int i = 0; i < n; i++)

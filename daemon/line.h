@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* One line of text: a word, then fields KEY=VALUE behind single spaces, as a daemon writes them for the next one. A reader takes
+ * the keys it knows and passes over others, so that an older or a newer daemon reads what this one wrote. Bytes that would end a
+ * value travel as %XX. */
+#pragma once
+
+#include "lib/base.h"
+
+typedef struct {
+	char *text; /* owned, NUL-terminated, without a newline */
+	size_t n, allocated;
+	bool failed; /* out of memory: then it is nothing */
+} Line;
+
+/* Begins anew. */
+void line_begin(Line *l, const char *word);
+void line_number(Line *l, const char *key, u64 value);
+void line_text(Line *l, const char *key, const char *value); /* NULL: left out */
+void line_bytes(Line *l, const char *key, const void *bytes, size_t n);
+void line_clear(Line *l);
+
+/* True if the line begins with this word. */
+bool line_is(const char *line, const char *word);
+/* False where there is no such field, or its value is none: *ret is then left as it was. */
+bool line_get_number(const char *line, const char *key, u64 *ret);
+/* At most `limit`; else as if it were not there. */
+bool line_get_u32(const char *line, const char *key, u32 limit, u32 *ret);
+/* Allocated; NULL: none (or out of memory). */
+char *line_get_text(const char *line, const char *key);
+/* Allocated, *ret_n bytes; NULL likewise. */
+u8 *line_get_bytes(const char *line, const char *key, size_t *ret_n);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* All that a next daemon has to know, said anew: what is over is in it no more. */
+#include "daemon/manager-private.h"
+#include "daemon/state.h"
+
+void manager_restate(void *userdata)
+{
+	Manager *m = userdata;
+	State *s = m->ground.state;
+
+	state_machine(s, m->cpus, board_clock_uuid(m->ground.board));
+	for (Session *i = m->sessions; i; i = i->next) {
+		state_session_config(i);
+		if (i->said)
+			state_session_said(s, i->config->name, i->said);
+		state_session(i);
+		for (Owner *o = i->owners; o; o = o->next) {
+			state_owner(o);
+			state_ids(o);
+		}
+	}
+	for (Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))
+		state_program(s, p);
+	jobs_state(m->jobs);
+}

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/restore.h"
+
+#include "daemon/line.h"
+
+/* What a daemon of ours would never have more of. */
+#define MAX_OWNERS   (1u << 16)
+#define MAX_SESSIONS 4096u
+#define MAX_PROGRAMS (1u << 20)
+
+static void id_free(RestoredId *i)
+{
+	free(i->class);
+	free(i);
+}
+
+static void owner_free(RestoredOwner *o)
+{
+	for (RestoredId *i = o->ids, *next; i; i = next) {
+		next = i->next;
+		id_free(i);
+	}
+	free(o->session);
+	free(o->label);
+	free((char *)o->remains.key.unit);
+	free(o);
+}
+
+static void session_clear_numbers(RestoredSession *s)
+{
+	free(s->last_snapshot);
+	free(s->last_trace);
+	s->last_snapshot = s->last_trace = NULL;
+}
+
+static void restored_session_free(RestoredSession *s)
+{
+	session_clear_numbers(s);
+	free(s->name);
+	free(s->text);
+	free(s->file);
+	free(s);
+}
+
+static void program_clear(RestoredProgram *p)
+{
+	free(p->command);
+	free(p->unit);
+	free(p->places);
+}
+
+static void due_free(RestoredDue *d)
+{
+	free(d->session);
+	free(d->trigger);
+	free(d->reason);
+	free(d->path);
+	free(d);
+}
+
+/* ---- finding ---- */
+
+static RestoredSession **session_at(Restored *r, const char *name)
+{
+	RestoredSession **at = &r->sessions;
+
+	while (*at && strcmp((*at)->name, name) != 0)
+		at = &(*at)->next;
+	return at;
+}
+
+/* The one found goes to the front: lines of one owner come one behind the other. */
+static RestoredOwner *owner_find(Restored *r, u64 number)
+{
+	for (RestoredOwner **at = &r->owners, *o; (o = *at); at = &o->next) {
+		if (o->remains.number != number)
+			continue;
+		*at = o->next;
+		o->next = r->owners;
+		r->owners = o;
+		return o;
+	}
+	return NULL;
+}
+
+static RestoredProgram **program_at(Restored *r, u32 number)
+{
+	RestoredProgram **at = &r->programs;
+
+	while (*at && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static RestoredDue **due_at(Restored *r, u64 usec, const char *session)
+{
+	RestoredDue **at = &r->due;
+
+	while (*at && ((*at)->usec != usec || strcmp((*at)->session, session) != 0))
+		at = &(*at)->next;
+	return at;
+}
+
+/* ---- lines ---- */
+
+static bool get_bool(const char *line, const char *key)
+{
+	u64 v = 0;
+
+	return line_get_number(line, key, &v) && v;
+}
+
+static bool get_geometry(const char *line, struct geometry *ret)
+{
+	struct geometry g = { 0 };
+
+	if (!line_get_u32(line, "ring_shift", 63, &g.ring_shift) || !line_get_u32(line, "sub_shift", 63, &g.sub_shift) ||
+	    !line_get_u32(line, "side_shift", 63, &g.side_shift) ||
+	    !line_get_u32(line, "side_sub_shift", 63, &g.side_sub_shift) ||
+	    !line_get_u32(line, "n_ring", ABI_MAX_CPUS, &g.n_ring) ||
+	    !line_get_u32(line, "n_side", GEOMETRY_MAX_SIDES, &g.n_side) ||
+	    !line_get_u32(line, "policy", UINT32_MAX, &g.policy) ||
+	    !line_get_u32(line, "contexts", UINT32_MAX, &g.contexts) || geometry_check(&g) < 0)
+		return false;
+	*ret = g;
+	return true;
+}
+
+static void get_counters(const char *line, OwnerCounters *ret)
+{
+	_cleanup_free_ u8 *lost = NULL;
+	size_t n = 0;
+
+	*ret = (OwnerCounters){ 0 };
+	(void)line_get_number(line, "recorded", &ret->recorded);
+	(void)line_get_number(line, "overwritten", &ret->overwritten);
+	(void)line_get_number(line, "discarded", &ret->discarded);
+	(void)line_get_number(line, "kept", &ret->written);
+	(void)line_get_number(line, "corrupt_records", &ret->corrupt);
+	(void)line_get_number(line, "corrupt_subs", &ret->corrupt_subs);
+	(void)line_get_number(line, "clamped_records", &ret->clamped);
+	lost = line_get_bytes(line, "lost", &n);
+	if (lost)
+		memcpy(ret->lost, lost, MIN(n, sizeof(ret->lost)));
+}
+
+/* A session is known once its configuration is; -EBADMSG for what cannot be. */
+static int read_config(Restored *r, const char *line)
+{
+	_cleanup_free_ char *name = line_get_text(line, "name"), *text = line_get_text(line, "text");
+	RestoredSession **at, *s;
+
+	if (!name || !text || !config_session_name_valid(name))
+		return -EBADMSG;
+	at = session_at(r, name);
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at)
+			return -ENOMEM;
+		(*at)->name = steal_ptr(name);
+	}
+	s = *at;
+	free(s->text);
+	free(s->file);
+	s->text = steal_ptr(text);
+	s->file = line_get_text(line, "file");
+	s->line = 0;
+	(void)line_get_u32(line, "line", INT32_MAX, &s->line);
+	return 0;
+}
+
+static int read_said(Restored *r, const char *line)
+{
+	_cleanup_free_ char *name = line_get_text(line, "name");
+	RestoredSession *s = name ? *session_at(r, name) : NULL;
+
+	return s && line_get_number(line, "hash", &s->said) ? 0 : -EBADMSG;
+}
+
+static int read_session(Restored *r, const char *line)
+{
+	_cleanup_free_ char *name = line_get_text(line, "name");
+	RestoredSession *s = name ? *session_at(r, name) : NULL;
+
+	if (!s)
+		return -EBADMSG;
+	session_clear_numbers(s);
+	s->planned = get_geometry(line, &s->geometry);
+	s->draining = get_bool(line, "draining");
+	s->running = get_bool(line, "running") && s->planned &&
+		     line_get_u32(line, "slot", ABI_MAX_SLOTS - 1, &s->slot) &&
+		     line_get_u32(line, "generation", UINT32_MAX, &s->generation) && s->generation;
+	(void)line_get_number(line, "written", &s->written);
+	(void)line_get_number(line, "clamped", &s->clamped);
+	(void)line_get_number(line, "corrupt", &s->corrupt);
+	(void)line_get_number(line, "suppressed", &s->suppressed);
+	(void)line_get_number(line, "unwritten", &s->unwritten);
+	(void)line_get_number(line, "renewals", &s->renewals);
+	(void)line_get_number(line, "fired", &s->fired);
+	s->last_snapshot = line_get_text(line, "last_snapshot");
+	s->last_trace = line_get_text(line, "last_trace");
+	get_counters(line, &s->past);
+	return 0;
+}
+
+static int read_session_gone(Restored *r, const char *line)
+{
+	_cleanup_free_ char *name = line_get_text(line, "name");
+	RestoredSession **at = name ? session_at(r, name) : NULL, *s;
+
+	if (!at || !*at)
+		return -EBADMSG;
+	s = *at;
+	*at = s->next;
+	restored_session_free(s);
+	return 0;
+}
+
+static int read_owner(Restored *r, const char *line)
+{
+	OwnerRemains v = { 0 };
+	_cleanup_free_ char *session = line_get_text(line, "session"), *label = line_get_text(line, "label");
+	_cleanup_free_ char *unit = line_get_text(line, "unit");
+	u32 kind, uid, charged, pid;
+	RestoredOwner *o;
+
+	if (!session || !label || !*label || strchr(label, '/') || label[0] == '.' || strlen(label) > 255 ||
+	    !line_get_number(line, "number", &v.number) || !v.number ||
+	    !line_get_u32(line, "kind", BUFFERS_PER_PROCESS, &kind) || !line_get_u32(line, "uid", UINT32_MAX, &uid) ||
+	    !line_get_u32(line, "charged", UINT32_MAX, &charged) || !line_get_u32(line, "pid", INT32_MAX, &pid) ||
+	    !line_get_number(line, "start_time", &v.key.start_time) || !line_get_number(line, "memory", &v.memory) ||
+	    !line_get_number(line, "created", &v.created) || !get_geometry(line, &v.geometry) ||
+	    (kind == BUFFERS_PER_UNIT && !unit))
+		return -EBADMSG;
+	v.key.kind = (Buffers)kind;
+	v.key.uid = uid;
+	v.key.pid = (pid_t)pid;
+	v.charged_uid = charged;
+	v.liar = get_bool(line, "liar");
+	o = owner_find(r, v.number);
+	if (!o) {
+		o = calloc(1, sizeof(*o));
+		if (!o)
+			return -ENOMEM;
+		o->next = r->owners;
+		r->owners = o;
+	}
+	free(o->session);
+	free(o->label);
+	free((char *)o->remains.key.unit);
+	o->remains = v;
+	o->remains.key.unit = steal_ptr(unit);
+	o->session = steal_ptr(session);
+	o->label = steal_ptr(label);
+	o->remains.label = o->label;
+	r->last_number = MAX(r->last_number, v.number);
+	return 0;
+}
+
+static int read_owner_gone(Restored *r, const char *line)
+{
+	u64 number;
+	RestoredOwner *o;
+
+	if (!line_get_number(line, "number", &number))
+		return -EBADMSG;
+	r->last_number = MAX(r->last_number, number);
+	o = owner_find(r, number);
+	if (!o)
+		return -EBADMSG;
+	r->owners = o->next; /* it was brought to the front */
+	owner_free(o);
+	return 0;
+}
+
+static int read_id(Restored *r, const char *line)
+{
+	_cleanup_free_ struct event_class *class = NULL;
+	_cleanup_free_ u8 *bytes = NULL;
+	RestoredOwner *o;
+	RestoredId *i;
+	u64 number;
+	u32 id, uid;
+	size_t n;
+
+	if (!line_get_number(line, "owner", &number) || !line_get_u32(line, "id", ABI_ID_MAX, &id) || !id ||
+	    !line_get_u32(line, "uid", UINT32_MAX, &uid))
+		return -EBADMSG;
+	bytes = line_get_bytes(line, "class", &n);
+	if (!bytes || class_decode(&class, bytes, n) != (int)n)
+		return -EBADMSG;
+	o = owner_find(r, number);
+	if (!o)
+		return -EBADMSG;
+	/* one that was given to another class since: the newest line is first, and wins */
+	i = calloc(1, sizeof(*i));
+	if (!i)
+		return -ENOMEM;
+	*i = (RestoredId){ .next = o->ids, .id = id, .uid = uid, .class = steal_ptr(class) };
+	o->ids = i;
+	return 0;
+}
+
+/* Every "active=" and "in=" of the line. */
+static int get_places(const char *line, RestoredProgram *p)
+{
+	for (const char *at = strchr(line, ' '); at; at = strchr(at, ' ')) {
+		bool active = strncmp(++at, "active=", 7) == 0;
+		RestoredPlace *v;
+
+		if (!active && strncmp(at, "in=", 3) != 0)
+			continue;
+		v = reallocarray(p->places, p->n_places + 1, sizeof(*v));
+		if (!v)
+			return -ENOMEM;
+		p->places = v;
+		v[p->n_places++] = (RestoredPlace){ strtoull(at + (active ? 7 : 3), NULL, 10), active };
+	}
+	return 0;
+}
+
+static int read_program(Restored *r, const char *line)
+{
+	RestoredProgram v = { 0 }, **at;
+	_cleanup_free_ u8 *cookie = NULL;
+	size_t n = 0;
+	int error;
+
+	cookie = line_get_bytes(line, "cookie", &n);
+	if (!cookie || n != sizeof(v.cookie) || !line_get_u32(line, "number", UINT32_MAX, &v.number) || !v.number ||
+	    !line_get_u32(line, "pid", INT32_MAX, &v.pid) || !v.pid || !line_get_u32(line, "uid", UINT32_MAX, &v.uid) ||
+	    !line_get_number(line, "start_time", &v.start_time))
+		return -EBADMSG;
+	memcpy(v.cookie, cookie, sizeof(v.cookie));
+	(void)line_get_number(line, "missed", &v.missed);
+	(void)line_get_number(line, "failed", &v.failed);
+	v.command = line_get_text(line, "command");
+	v.unit = line_get_text(line, "unit");
+	error = get_places(line, &v);
+	if (error < 0 || !v.command || !v.unit) {
+		program_clear(&v);
+		return error < 0 ? error : -EBADMSG;
+	}
+	at = program_at(r, v.number);
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at) {
+			program_clear(&v);
+			return -ENOMEM;
+		}
+	} else {
+		v.next = (*at)->next;
+		program_clear(*at);
+	}
+	**at = v;
+	return 0;
+}
+
+static int read_program_gone(Restored *r, const char *line)
+{
+	RestoredProgram **at, *p;
+	u32 number;
+
+	if (!line_get_u32(line, "number", UINT32_MAX, &number))
+		return -EBADMSG;
+	at = program_at(r, number);
+	p = *at;
+	if (!p)
+		return 0; /* it was never in a session, and never said */
+	*at = p->next;
+	program_clear(p);
+	free(p);
+	return 0;
+}
+
+static int read_due(Restored *r, const char *line)
+{
+	_cleanup_free_ char *session = line_get_text(line, "session"), *trigger = line_get_text(line, "trigger");
+	_cleanup_free_ char *reason = line_get_text(line, "reason"), *path = line_get_text(line, "path");
+	RestoredDue **at;
+	u64 usec;
+
+	if (!session || !trigger || !reason || !path || !line_get_number(line, "usec", &usec))
+		return -EBADMSG;
+	at = due_at(r, usec, session);
+	if (!*at) {
+		*at = calloc(1, sizeof(**at));
+		if (!*at)
+			return -ENOMEM;
+		(*at)->usec = usec;
+		(*at)->session = steal_ptr(session);
+	}
+	free((*at)->trigger);
+	free((*at)->reason);
+	free((*at)->path);
+	(*at)->trigger = steal_ptr(trigger);
+	(*at)->reason = steal_ptr(reason);
+	(*at)->path = steal_ptr(path);
+	return 0;
+}
+
+static int read_due_gone(Restored *r, const char *line)
+{
+	_cleanup_free_ char *session = line_get_text(line, "session");
+	RestoredDue **at, *d;
+	u64 usec;
+
+	if (!session || !line_get_number(line, "usec", &usec))
+		return -EBADMSG;
+	at = due_at(r, usec, session);
+	d = *at;
+	if (!d)
+		return -EBADMSG;
+	*at = d->next;
+	due_free(d);
+	return 0;
+}
+
+static int read_machine(Restored *r, const char *line)
+{
+	_cleanup_free_ u8 *of = NULL, *uuid = NULL;
+	size_t n_of = 0, n_uuid = 0;
+
+	of = line_get_bytes(line, "of", &n_of);
+	uuid = line_get_bytes(line, "clock_uuid", &n_uuid);
+	if (!of || !uuid || n_of % sizeof(u32) || n_of / sizeof(u32) > ABI_MAX_CPUS || n_uuid != sizeof(r->clock_uuid))
+		return -EBADMSG;
+	memcpy(r->clock_uuid, uuid, n_uuid);
+	free(r->cpu_of);
+	r->cpu_of = (u32 *)(void *)steal_ptr(of);
+	r->n_cpus = (u32)(n_of / sizeof(u32));
+	return 0;
+}
+
+static int read_line(void *userdata, const char *line)
+{
+	static const struct {
+		const char *word;
+		int (*read)(Restored *r, const char *line);
+	} words[] = {
+		{ "machine", read_machine },
+		{ "config", read_config },
+		{ "said", read_said },
+		{ "session", read_session },
+		{ "session-gone", read_session_gone },
+		{ "owner", read_owner },
+		{ "owner-gone", read_owner_gone },
+		{ "id", read_id },
+		{ "program", read_program },
+		{ "program-gone", read_program_gone },
+		{ "due", read_due },
+		{ "due-gone", read_due_gone },
+	};
+	Restored *r = userdata;
+
+	for (size_t i = 0; i < ELEMENTSOF(words); i++) {
+		int error;
+
+		if (!line_is(line, words[i].word))
+			continue;
+		error = words[i].read(r, line);
+		if (error != -EBADMSG)
+			return error;
+		r->n_damaged++;
+		return 0;
+	}
+	return 0; /* a newer daemon's */
+}
+
+int restored_read(Restored *ret, Ledger *l)
+{
+	u32 damaged;
+	int r;
+
+	*ret = (Restored){ 0 };
+	r = ledger_read(l, read_line, ret, &damaged);
+	ret->n_damaged += damaged;
+	if (r < 0)
+		restored_clear(ret);
+	return r;
+}
+
+void restored_clear(Restored *r)
+{
+	for (RestoredSession *s = r->sessions, *next; s; s = next) {
+		next = s->next;
+		restored_session_free(s);
+	}
+	for (RestoredOwner *o = r->owners, *next; o; o = next) {
+		next = o->next;
+		owner_free(o);
+	}
+	for (RestoredProgram *p = r->programs, *next; p; p = next) {
+		next = p->next;
+		program_clear(p);
+		free(p);
+	}
+	for (RestoredDue *d = r->due, *next; d; d = next) {
+		next = d->next;
+		due_free(d);
+	}
+	free(r->cpu_of);
+	*r = (Restored){ 0 };
+}

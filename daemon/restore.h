@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* What state.h said, read back: plain data, each piece judged by itself, so that one that is damaged is left out alone. Knows no
+ * manager; takeover.c makes sessions of it. */
+#pragma once
+
+#include "daemon/ledger.h"
+#include "daemon/session.h"
+
+typedef struct RestoredId RestoredId;
+struct RestoredId {
+	RestoredId *next;
+	u32 id;
+	uid_t uid;
+	struct event_class *class; /* owned */
+};
+
+typedef struct RestoredOwner RestoredOwner;
+struct RestoredOwner {
+	RestoredOwner *next;
+	char *session, *label; /* owned; so is remains.key.unit */
+	OwnerRemains remains;
+	RestoredId *ids; /* owned */
+};
+
+typedef struct RestoredSession RestoredSession;
+struct RestoredSession {
+	RestoredSession *next;
+	char *name, *text, *file; /* owned; of the configuration; file may be NULL */
+	u32 line;
+	u64 said;
+	bool running, planned, draining;
+	bool again; /* it ran, but cannot run on: it begins anew */
+	u32 slot, generation;
+	struct geometry geometry;
+	u64 written, clamped, corrupt, suppressed, unwritten, renewals, fired;
+	char *last_snapshot, *last_trace; /* owned, may be NULL */
+	OwnerCounters past;
+};
+
+typedef struct {
+	u64 owner;
+	bool active;
+} RestoredPlace;
+
+typedef struct RestoredProgram RestoredProgram;
+struct RestoredProgram {
+	RestoredProgram *next;
+	u32 number, pid, uid;
+	u64 start_time, missed, failed, cookie[2];
+	char *command, *unit; /* owned */
+	RestoredPlace *places; /* owned */
+	size_t n_places;
+};
+
+typedef struct RestoredDue RestoredDue;
+struct RestoredDue {
+	RestoredDue *next;
+	u64 usec;
+	char *session, *trigger, *reason, *path; /* owned */
+};
+
+typedef struct {
+	RestoredSession *sessions;
+	RestoredOwner *owners;
+	RestoredProgram *programs;
+	RestoredDue *due;
+	u32 *cpu_of; /* owned */
+	u32 n_cpus;
+	u8 clock_uuid[16];
+	u64 last_number;
+	u32 n_damaged; /* lines that were not whole, or said what cannot be */
+} Restored;
+
+/* 0 or -ENOMEM, -errno of the memory. */
+int restored_read(Restored *ret, Ledger *l);
+void restored_clear(Restored *r);

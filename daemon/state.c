@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/state.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "daemon/job.h"
+#include "daemon/ledger.h"
+#include "systemd/journal.h"
+
+int state_new(State **ret, Ledger *ledger, u32 n_stored, void (*rewrite)(void *userdata), void *userdata)
+{
+	State *s = calloc(1, sizeof(*s));
+	int r = 0;
+
+	if (!s) {
+		(void)ledger_free(ledger);
+		return -ENOMEM;
+	}
+	fdstore_init(&s->store, n_stored);
+	s->ledger = ledger;
+	s->rewrite = rewrite;
+	s->userdata = userdata;
+	if (s->store.on && !ledger) {
+		if (n_stored)
+			fdstore_remove(&s->store, "state");
+		r = ledger_new(&s->ledger);
+		if (r == 0)
+			r = fdstore_put(&s->store, "state", ledger_fd(s->ledger));
+	}
+	if (r < 0) {
+		log_warning("nothing can be kept over a restart: %s", strerror(-r));
+		s->ledger = ledger_free(s->ledger);
+	}
+	*ret = s;
+	return 0;
+}
+
+/* ---- faults ---- */
+
+static Ledger *watched;
+
+static void on_fault(int signal)
+{
+	ledger_note_fault(watched);
+	/* the handler is off (SA_RESETHAND): this one ends us, with a core dump of where it happened */
+	(void)raise(signal);
+}
+
+void state_watch_faults(State *s)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS };
+	struct sigaction a = { .sa_handler = on_fault, .sa_flags = SA_RESETHAND };
+
+	if (!s || !s->ledger)
+		return;
+	watched = s->ledger;
+	for (size_t i = 0; i < ELEMENTSOF(faults); i++) {
+		struct sigaction old;
+
+		/* sanitizers and tests have their own */
+		if (sigaction(faults[i], NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) && old.sa_handler == SIG_DFL)
+			(void)sigaction(faults[i], &a, NULL);
+	}
+}
+
+static void unwatch_faults(const State *s)
+{
+	if (watched != s->ledger)
+		return;
+	watched = NULL;
+	for (int i = 0; i < NSIG; i++) {
+		struct sigaction old;
+
+		if (sigaction(i, NULL, &old) == 0 && !(old.sa_flags & SA_SIGINFO) && old.sa_handler == on_fault)
+			(void)signal(i, SIG_DFL);
+	}
+}
+
+State *state_free(State *s)
+{
+	if (!s)
+		return NULL;
+	unwatch_faults(s);
+	s->ledger = ledger_free(s->ledger);
+	line_clear(&s->line);
+	free(s);
+	return NULL;
+}
+
+void state_healthy(State *s)
+{
+	if (s && s->ledger)
+		ledger_healthy(s->ledger);
+}
+
+void state_leave(State *s)
+{
+	if (s)
+		s->store.on = false;
+}
+
+/* ---- lines ---- */
+
+static bool kept(const State *s)
+{
+	return s && s->ledger && s->store.on && !s->quiet;
+}
+
+static void state_say(State *s)
+{
+	int r = s->line.failed ? -ENOMEM : ledger_append(s->ledger, s->line.text);
+
+	if (r < 0 && !s->complained)
+		log_error("what changes now will not be known after a restart: %s", strerror(-r));
+	s->complained = r < 0;
+	if (!s->rewriting && ledger_due(s->ledger))
+		state_renew(s);
+}
+
+void state_renew(State *s)
+{
+	if (!kept(s))
+		return;
+	s->rewriting = true;
+	ledger_rewrite_begin(s->ledger);
+	s->rewrite(s->userdata);
+	(void)ledger_rewrite_end(s->ledger, !s->complained);
+	s->rewriting = false;
+}
+
+void state_machine(State *s, const Cpus *c, const u8 clock_uuid[16])
+{
+	if (!kept(s))
+		return;
+	line_begin(&s->line, "machine");
+	line_bytes(&s->line, "of", c->cpu_of, c->n_rings * sizeof(c->cpu_of[0]));
+	line_bytes(&s->line, "clock_uuid", clock_uuid, 16);
+	state_say(s);
+}
+
+static void say_geometry(Line *l, const struct geometry *g)
+{
+	line_number(l, "ring_shift", g->ring_shift);
+	line_number(l, "sub_shift", g->sub_shift);
+	line_number(l, "side_shift", g->side_shift);
+	line_number(l, "side_sub_shift", g->side_sub_shift);
+	line_number(l, "n_ring", g->n_ring);
+	line_number(l, "n_side", g->n_side);
+	line_number(l, "policy", g->policy);
+	line_number(l, "contexts", g->contexts);
+}
+
+static void say_counters(Line *l, const OwnerCounters *c)
+{
+	line_number(l, "recorded", c->recorded);
+	line_number(l, "overwritten", c->overwritten);
+	line_number(l, "discarded", c->discarded);
+	line_number(l, "kept", c->written);
+	line_number(l, "corrupt_records", c->corrupt);
+	line_number(l, "corrupt_subs", c->corrupt_subs);
+	line_number(l, "clamped_records", c->clamped);
+	line_bytes(l, "lost", c->lost, sizeof(c->lost));
+}
+
+void state_session(const Session *s)
+{
+	State *state = s->ground->state;
+	Line *l;
+
+	if (!kept(state))
+		return;
+	l = &state->line;
+	line_begin(l, "session");
+	line_text(l, "name", s->config->name);
+	line_number(l, "running", s->running);
+	if (s->running) {
+		line_number(l, "slot", s->slot);
+		line_number(l, "generation", s->generation);
+	}
+	if (s->planned)
+		say_geometry(l, &s->geometry);
+	line_number(l, "draining", !s->running && s->writing);
+	line_number(l, "written", s->written);
+	line_number(l, "clamped", s->clamped);
+	line_number(l, "corrupt", s->corrupt);
+	line_number(l, "suppressed", s->suppressed);
+	line_number(l, "unwritten", s->unwritten);
+	line_number(l, "renewals", s->n_renewals);
+	line_number(l, "fired", s->triggers.last);
+	line_text(l, "last_snapshot", s->last_snapshot);
+	line_text(l, "last_trace", s->last_trace);
+	say_counters(l, &s->past);
+	state_say(state);
+}
+
+void state_session_config(const Session *s)
+{
+	State *state = s->ground->state;
+	_cleanup_free_ char *text = NULL;
+
+	if (!kept(state))
+		return;
+	text = session_config_text(s->config);
+	line_begin(&state->line, "config");
+	line_text(&state->line, "name", s->config->name);
+	line_text(&state->line, "file", s->config->file);
+	line_number(&state->line, "line", (u64)s->config->line);
+	line_text(&state->line, "text", text);
+	if (!text)
+		state->line.failed = true;
+	state_say(state);
+}
+
+void state_session_said(State *s, const char *name, u64 said)
+{
+	if (!kept(s))
+		return;
+	line_begin(&s->line, "said");
+	line_text(&s->line, "name", name);
+	line_number(&s->line, "hash", said);
+	state_say(s);
+}
+
+void state_session_gone(State *s, const char *name)
+{
+	if (!kept(s))
+		return;
+	line_begin(&s->line, "session-gone");
+	line_text(&s->line, "name", name);
+	state_say(s);
+}
+
+/* ---- owners ---- */
+
+static void ring_name(char ret[40], u64 number)
+{
+	(void)snprintf(ret, 40, "ring-%llu", (unsigned long long)number);
+}
+
+void state_owner(const Owner *o)
+{
+	State *s = o->ground->state;
+	Line *l;
+
+	if (!kept(s) || !o->number || !o->session)
+		return;
+	l = &s->line;
+	line_begin(l, "owner");
+	line_number(l, "number", o->number);
+	line_text(l, "session", o->session->config->name);
+	line_text(l, "label", o->label);
+	line_number(l, "kind", o->key.kind);
+	line_number(l, "uid", o->key.uid);
+	line_text(l, "unit", o->key.unit);
+	line_number(l, "pid", (u64)o->key.pid);
+	line_number(l, "start_time", o->key.start_time);
+	line_number(l, "charged", o->charged_uid);
+	line_number(l, "memory", o->charged);
+	line_number(l, "created", o->created);
+	line_number(l, "liar", o->liar);
+	say_geometry(l, &o->region.geometry);
+	state_say(s);
+}
+
+int state_owner_add(State *s, Owner *o, Failure *f)
+{
+	char name[40];
+	int r;
+
+	if (!kept(s))
+		return 0;
+	if (fdstore_full(&s->store))
+		return failure_set(f, FAILURE_LIMIT,
+				   "session '%s': there are rings and programs enough for the %u descriptors that "
+				   "systemd keeps for tracerd (FileDescriptorStoreMax=), and what it does not keep "
+				   "would be lost with tracerd; use fewer sessions, or buffers = \"per-user\"",
+				   o->session->config->name, s->store.max);
+	o->number = ++s->last_number;
+	ring_name(name, o->number);
+	r = fdstore_put(&s->store, name, o->region.fd);
+	if (r < 0) {
+		o->number = 0;
+		return failure_set(f, FAILURE_IO, "session '%s': systemd cannot be given the rings of %s to keep: %s",
+				   o->session->config->name, o->label, strerror(-r));
+	}
+	state_owner(o);
+	return 0;
+}
+
+void state_owner_gone(const Owner *o)
+{
+	State *s = o->ground->state;
+	char name[40];
+
+	if (!kept(s) || !o->number)
+		return;
+	line_begin(&s->line, "owner-gone");
+	line_number(&s->line, "number", o->number);
+	state_say(s);
+	ring_name(name, o->number);
+	fdstore_remove(&s->store, name);
+}
+
+void state_ids(Owner *o)
+{
+	State *s = o->ground->state;
+	u8 bytes[CLASS_MAX_BYTES];
+
+	if (!kept(s) || !o->number)
+		return;
+	for (u32 id = 1; id < o->ids.n; id++) {
+		IdEntry *e = &o->ids.entries[id];
+		size_t n;
+
+		if (!e->class || (e->said && !s->rewriting))
+			continue;
+		n = class_encode(e->class->class, bytes, sizeof(bytes));
+		line_begin(&s->line, "id");
+		line_number(&s->line, "owner", o->number);
+		line_number(&s->line, "id", id);
+		line_number(&s->line, "uid", e->class->uid);
+		line_bytes(&s->line, "class", bytes, n);
+		state_say(s);
+		e->said = true;
+	}
+}
+
+/* ---- programs ---- */
+
+static void program_name(char ret[40], u32 number)
+{
+	(void)snprintf(ret, 40, "program-%u", number);
+}
+
+void state_program(State *s, Producer *p)
+{
+	char name[40];
+	Line *l;
+
+	if (!kept(s))
+		return;
+	l = &s->line;
+	line_begin(l, "program");
+	line_number(l, "number", p->number);
+	line_number(l, "pid", (u64)p->peer.pid);
+	line_number(l, "uid", p->peer.uid);
+	line_number(l, "start_time", p->peer.start_time);
+	line_text(l, "command", p->peer.command);
+	line_text(l, "unit", p->peer.unit);
+	line_bytes(l, "cookie", p->cookie, sizeof(p->cookie));
+	line_number(l, "missed", p->missed);
+	line_number(l, "failed", p->failed);
+	for (const Attachment *a = p->attachments; a; a = a->next_of_producer)
+		if (a->owner->session)
+			line_number(l, a->active ? "active" : "in", a->owner->number);
+	state_say(s);
+	/* How it ends while nobody is here is known to who has its pidfd, and to nobody else. For as many as there is room. */
+	if (p->kept || !p->attachments || p->peer.pidfd < 0 || s->n_programs >= STATE_MAX_PROGRAMS ||
+	    s->store.n + 16 >= s->store.max)
+		return;
+	program_name(name, p->number);
+	if (fdstore_put(&s->store, name, p->peer.pidfd) == 0) {
+		p->kept = true;
+		s->n_programs++;
+	}
+}
+
+void state_program_gone(State *s, Producer *p)
+{
+	char name[40];
+
+	if (!kept(s))
+		return;
+	line_begin(&s->line, "program-gone");
+	line_number(&s->line, "number", p->number);
+	state_say(s);
+	if (!p->kept)
+		return;
+	program_name(name, p->number);
+	fdstore_remove(&s->store, name);
+	p->kept = false;
+	s->n_programs--;
+}
+
+/* ---- snapshots that are due ---- */
+
+void state_job(State *s, const Job *b)
+{
+	if (!kept(s) || !b->automatic)
+		return;
+	line_begin(&s->line, "due");
+	line_number(&s->line, "usec", b->usec);
+	line_text(&s->line, "session", b->session_name);
+	line_text(&s->line, "trigger", b->trigger);
+	line_text(&s->line, "reason", b->reason);
+	line_text(&s->line, "path", b->path);
+	state_say(s);
+}
+
+void state_job_gone(State *s, const Job *b)
+{
+	if (!kept(s) || !b->automatic)
+		return;
+	line_begin(&s->line, "due-gone");
+	line_number(&s->line, "usec", b->usec);
+	line_text(&s->line, "session", b->session_name);
+	state_say(s);
+}

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/takeover.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "daemon/manager-private.h"
+#include "daemon/quarantine.h"
+#include "daemon/state.h"
+#include "systemd/journal.h"
+#include "systemd/messages.h"
+
+static void refuse(Takeover *t, const char *format, ...) _printf_(2, 3);
+static void refuse(Takeover *t, const char *format, ...)
+{
+	char text[600];
+	va_list ap;
+
+	va_start(ap, format);
+	(void)vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	t->n_refused++;
+	journal_log(LOG_ERR, &(JournalFields){ .message_id = MESSAGE_STATE_REFUSED },
+		    "not gone on with, for what was kept of it is damaged: %s", text);
+}
+
+/* ---- reading ---- */
+
+static bool passed_has_stored(const Passed *p, u32 *ret_n)
+{
+	u32 n = 0;
+
+	for (size_t i = 0; i < p->n; i++)
+		n += p->v[i].fd >= 0;
+	*ret_n = n;
+	return n > 0;
+}
+
+void takeover_begin(Takeover *t, Passed *passed, const char *state_directory)
+{
+	u32 faults;
+	int fd, r;
+
+	*t = (Takeover){ .passed = passed };
+	if (!passed || !passed_has_stored(passed, &t->n_stored))
+		return;
+	fd = passed_take(passed, "state");
+	if (fd < 0) {
+		refuse(t, "there are %u descriptors, but no account of them", t->n_stored);
+		return;
+	}
+	r = ledger_open(&t->ledger, fd);
+	if (r < 0) {
+		refuse(t, "the account of sessions: %s",
+		       r == -EBADMSG		? "it is none" :
+		       r == -EPROTONOSUPPORT ? "it is of another version" :
+						    strerror(-r));
+		return;
+	}
+	faults = ledger_faults(t->ledger);
+	if (faults >= TAKEOVER_MAX_FAULTS) {
+		quarantine_take(passed, ledger_fd(t->ledger), state_directory, faults);
+		t->ledger = ledger_free(t->ledger);
+		return;
+	}
+	r = restored_read(&t->restored, t->ledger);
+	if (r < 0) {
+		refuse(t, "the account of sessions cannot be read: %s", strerror(-r));
+		t->ledger = ledger_free(t->ledger);
+		return;
+	}
+	if (t->restored.n_damaged)
+		refuse(t, "%u lines of the account of sessions", t->restored.n_damaged);
+}
+
+void takeover_slots(Takeover *t)
+{
+	memcpy(t->kept.clock_uuid, t->restored.clock_uuid, sizeof(t->kept.clock_uuid));
+	for (const RestoredSession *s = t->restored.sessions; s; s = s->next) {
+		if (!s->running)
+			continue;
+		/* two that claim one slot: neither is believed */
+		if (t->kept.generation[s->slot])
+			t->kept.slots &= ~(1ull << s->slot);
+		else
+			t->kept.slots |= 1ull << s->slot;
+		t->kept.generation[s->slot] = s->generation;
+	}
+}
+
+/* ---- sessions ---- */
+
+static void session_take_numbers(Session *s, const RestoredSession *v)
+{
+	s->written = v->written;
+	s->clamped = v->clamped;
+	s->corrupt = v->corrupt;
+	s->suppressed = v->suppressed;
+	s->unwritten = v->unwritten;
+	s->n_renewals = (u32)v->renewals;
+	s->triggers.last = v->fired;
+	s->past = v->past;
+	s->said = v->said;
+	s->last_snapshot = v->last_snapshot ? strdup(v->last_snapshot) : NULL;
+	s->last_trace = v->last_trace ? strdup(v->last_trace) : NULL;
+}
+
+static void session_take(Takeover *t, Manager *m, RestoredSession *v)
+{
+	const bool ran = v->running;
+	bool running = ran && t->kept.slots >> v->slot & 1 && t->kept.generation[v->slot] == v->generation;
+	_cleanup_(session_config_freep) SessionConfig *c = NULL;
+	Failure f = FAILURE_NULL;
+	Session *s;
+
+	if (!v->text || session_config_from_text(&c, v->text) < 0 || strcmp(c->name, v->name) != 0) {
+		refuse(t, "session '%s': its configuration", v->name);
+		goto over;
+	}
+	c->file = v->file ? strdup(v->file) : NULL;
+	c->line = (int)v->line;
+	if (manager_add_session(m, c, &s, &f) < 0) {
+		refuse(t, "session '%s': %s", v->name, f.text);
+		goto over;
+	}
+	c = NULL;
+	session_take_numbers(s, v);
+	if (v->planned) {
+		s->geometry = v->geometry;
+		s->planned = true;
+	}
+	if (running) {
+		s->running = true;
+		s->slot = v->slot;
+		s->generation = v->generation;
+		return;
+	}
+	v->again = ran;
+over:
+	if (running)
+		board_session_end(m->ground.board, v->slot);
+	v->running = false;
+}
+
+/* ---- rings ---- */
+
+static void ids_take(Takeover *t, Manager *m, Owner *o, RestoredOwner *v)
+{
+	for (RestoredId *i = v->ids; i; i = i->next) {
+		Class *class;
+		int r = classes_intern(m->ground.classes, i->uid, steal_ptr(i->class), &class, NULL);
+
+		if (r == 0) {
+			r = ids_put(&o->ids, class, (u16)i->id);
+			(void)class_unref(class);
+		}
+		/* -EEXIST: an older meaning of the id, which nothing in the rings has any more */
+		if (r < 0 && r != -EEXIST)
+			refuse(t, "session '%s': event %u of %s: its records cannot be read", v->session, i->id,
+			       v->label);
+	}
+}
+
+static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
+{
+	Session *s = manager_find(m, v->session);
+	Failure f = FAILURE_NULL;
+	char name[40];
+	Owner *o;
+	int fd;
+
+	(void)snprintf(name, sizeof(name), "ring-%llu", (unsigned long long)v->remains.number);
+	fd = passed_take(t->passed, name);
+	if (fd < 0) {
+		refuse(t, "session '%s': the rings of %s are not there", v->session, v->label);
+		return;
+	}
+	if (!s) {
+		refuse(t, "the rings of %s are of session '%s', which is not there", v->label, v->session);
+		(void)close_fd(fd);
+		return;
+	}
+	/* rings of a shape that the session does not have are of before it was changed */
+	if (!s->planned || memcmp(&s->geometry, &v->remains.geometry, sizeof(s->geometry)) != 0) {
+		(void)close_fd(fd);
+		refuse(t, "session '%s': the rings of %s have another shape", v->session, v->label);
+		return;
+	}
+	if (owner_adopt(&o, &m->ground, s, &v->remains, fd, &f) < 0) {
+		refuse(t, "%s", f.text);
+		return;
+	}
+	o->next = s->owners;
+	s->owners = o;
+	s->n_owners++;
+	ids_take(t, m, o, v);
+}
+
+static Owner *owner_by_number(Manager *m, u64 number)
+{
+	for (Session *s = m->sessions; s; s = s->next)
+		for (Owner *o = s->owners; o; o = o->next)
+			if (o->number == number)
+				return o;
+	return NULL;
+}
+
+/* ---- programs ---- */
+
+static void place_take(Takeover *t, Producer *p, Owner *o, bool active)
+{
+	Attachment *a;
+
+	if (owner_attach(o, p, &a) < 0) {
+		refuse(t, "session '%s': the place of process %d", o->session->config->name, (int)p->peer.pid);
+		return;
+	}
+	/* which ones it was told is not known: all of them, until it ends */
+	for (u32 id = 1; id < o->ids.n; id++)
+		if (ids_entry(&o->ids, id))
+			(void)ids_hold(&o->ids, &a->ids, (u16)id);
+	attachment_set_active(a, active && o->session->running);
+}
+
+/* Classes that it has, as far as that is known: those of its rings, until it asks again. */
+static void classes_take(Producer *p)
+{
+	Class **v;
+	u32 n = 0;
+
+	for (const Attachment *a = p->attachments; a; a = a->next_of_producer)
+		n += a->owner->ids.n;
+	v = calloc(MAX(n, 1u), sizeof(*v));
+	if (!v)
+		return;
+	n = 0;
+	for (const Attachment *a = p->attachments; a; a = a->next_of_producer)
+		for (u32 id = 1; id < a->owner->ids.n; id++)
+			if (ids_entry(&a->owner->ids, id))
+				v[n++] = class_ref(a->owner->ids.entries[id].class);
+	producer_set_classes(p, v, n);
+}
+
+static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
+{
+	_cleanup_(peer_clear) Peer peer = PEER_NULL;
+	Failure f = FAILURE_NULL;
+	Producer *p;
+	char name[40];
+	int fd;
+
+	(void)snprintf(name, sizeof(name), "program-%u", v->number);
+	fd = passed_take(t->passed, name);
+	if (peer_reopen(&peer, (pid_t)v->pid, (uid_t)v->uid, v->start_time, v->command, v->unit, fd) < 0 ||
+	    producer_new(&p, &m->ground, m->event, &peer, v->number, v->cookie, manager_program_died, m, &f) < 0) {
+		refuse(t, "process %u: %s", v->pid, f.text);
+		return;
+	}
+	p->missed = v->missed;
+	p->failed = v->failed;
+	p->kept = fd >= 0;
+	m->ground.state->n_programs += p->kept;
+	roster_add(&m->roster, p);
+	m->roster.last_number = MAX(m->roster.last_number, v->number);
+	for (size_t i = 0; i < v->n_places; i++) {
+		Owner *o = owner_by_number(m, v->places[i].owner);
+
+		/* of rings that were let go since, say */
+		if (o)
+			place_take(t, p, o, v->places[i].active);
+	}
+	classes_take(p);
+}
+
+/* ---- all ---- */
+
+static void due_take(Manager *m, const RestoredDue *v)
+{
+	Session *s = manager_find(m, v->session);
+	Failure f = FAILURE_NULL;
+
+	/* it was finished, and nobody lived to note it */
+	if (access(v->path, F_OK) == 0)
+		return;
+	if (!s)
+		return;
+	if (jobs_add(m->jobs, s, v->trigger, v->reason, true, NULL, NULL, NULL, NULL, NULL, &f) < 0)
+		log_error("session '%s': no snapshot (%s), which was due when tracerd died: %s", v->session,
+			  v->reason, f.text);
+}
+
+static void reverse(RestoredOwner **list)
+{
+	RestoredOwner *done = NULL;
+
+	for (RestoredOwner *o = *list, *next; o; o = next) {
+		next = o->next;
+		o->next = done;
+		done = o;
+	}
+	*list = done;
+}
+
+void takeover_apply(Takeover *t, Manager *m)
+{
+	u32 n_programs = 0;
+
+	if (!t->ledger && !t->restored.sessions)
+		return;
+	m->ground.state->last_number = t->restored.last_number;
+	for (RestoredSession *s = t->restored.sessions; s; s = s->next)
+		session_take(t, m, s);
+	reverse(&t->restored.owners);
+	/* stamps of another clock mean nothing here */
+	if (memcmp(t->restored.clock_uuid, board_clock_uuid(m->ground.board), 16) != 0)
+		refuse(t, "all rings: the clock is another one");
+	else
+		for (RestoredOwner *o = t->restored.owners; o; o = o->next)
+			owner_take(t, m, o);
+	for (RestoredProgram *p = t->restored.programs; p; p = p->next) {
+		program_take(t, m, p);
+		n_programs++;
+	}
+	for (Session *s = m->sessions; s; s = s->next)
+		for (Owner *o = s->owners; o; o = o->next)
+			owner_settle(o);
+	for (RestoredSession *v = t->restored.sessions; v; v = v->next) {
+		Session *s = manager_find(m, v->name);
+
+		if (s)
+			session_resume(s, v->draining, v->again);
+	}
+	journal_log(LOG_NOTICE, &(JournalFields){ .message_id = MESSAGE_STATE_RESTORED },
+		    "goes on where the last tracerd was: %u sessions, %u programs, %u pieces left out",
+		    m->n_sessions, n_programs, t->n_refused);
+}
+
+void takeover_mourn(Takeover *t, Manager *m)
+{
+	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
+		next = roster_next(&m->roster, p);
+		(void)producer_check(p);
+	}
+	for (const RestoredDue *d = t->restored.due; d; d = d->next)
+		due_take(m, d);
+}
+
+void takeover_end(Takeover *t, Manager *m)
+{
+	State *s = m->ground.state;
+
+	for (size_t i = 0; t->passed && i < t->passed->n; i++)
+		if (t->passed->v[i].fd >= 0 && s)
+			fdstore_remove(&s->store, t->passed->v[i].name);
+	t->ledger = ledger_free(t->ledger);
+	restored_clear(&t->restored);
+}
