@@ -235,6 +235,7 @@ static int part_begin(Chunk *c, Feed *f)
 	p->next = c->parts;
 	c->parts = p;
 	f->trace = p->trace;
+	f->chunk = bookmark_chunk(c->active, p->name);
 	f->n_told = 0;
 	for (u32 i = 0; i < f->n_streams; i++) {
 		f->streams[i].live = NULL;
@@ -275,7 +276,19 @@ static int stream_begin(Feed *f, u32 i)
 	return r;
 }
 
-static int packet_append(FeedStream *s, const LivePacket *p)
+/* What the file of the next packet says decides whether the next daemon goes on behind it. */
+static void mark(const Feed *f, FeedStream *s, const LivePacket *p)
+{
+	Bookmark b = { .chunk = f->chunk,
+		       .start = live_stream_size(s->live),
+		       .end = live_stream_end(s->live, p->size),
+		       .progress = stream_progress(&s->stream) };
+
+	b.progress.said = MAX(b.progress.said, p->discarded);
+	bookmark_put(s->page, &b);
+}
+
+static int packet_append(const Feed *f, FeedStream *s, const LivePacket *p)
 {
 	LivePacket relative = *p;
 	int r;
@@ -288,9 +301,13 @@ static int packet_append(FeedStream *s, const LivePacket *p)
 		if (r < 0)
 			return r;
 	}
+	if (s->page)
+		mark(f, s, p);
 	r = live_stream_append(s->live, &relative);
 	if (r == 0)
 		s->said = p->discarded;
+	else if (s->page)
+		bookmark_take_back(s->page);
 	return r;
 }
 
@@ -304,7 +321,7 @@ int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p)
 	if (r == 0 && !s->live)
 		r = stream_begin(f, stream);
 	if (r == 0)
-		r = packet_append(s, &(LivePacket){
+		r = packet_append(f, s, &(LivePacket){
 					      .records = p->records,
 					      .size = p->size,
 					      .n_records = p->n_records,
@@ -389,7 +406,7 @@ static int feed_say(Chunk *c, Feed *f)
 		if (r == 0 && !s->live)
 			r = stream_begin(f, i);
 		if (r == 0)
-			r = packet_append(s, &(LivePacket){ .fd = -1,
+			r = packet_append(f, s, &(LivePacket){ .fd = -1,
 							    .begin = MAX(now, s->stream.clock),
 							    .end = MAX(now, s->stream.clock),
 							    .discarded = discarded });

@@ -35,8 +35,9 @@ Feed *feed_free(Feed *f)
 {
 	if (!f)
 		return NULL;
-	for (u32 i = 0; i < f->n_streams; i++)
+	for (u32 i = 0; f->streams && i < f->n_streams; i++)
 		stream_clear(&f->streams[i].stream);
+	bookmarks_unmap(f->pages, f->n_streams);
 	(void)class_table_free(f->table);
 	(void)pthread_mutex_destroy(f->lock);
 	free(f->lock);
@@ -46,6 +47,13 @@ Feed *feed_free(Feed *f)
 	free(f->label);
 	free(f);
 	return NULL;
+}
+
+void feed_mark(Feed *f, BookmarkPage *pages)
+{
+	f->pages = pages;
+	for (u32 i = 0; i < f->n_streams; i++)
+		f->streams[i].page = bookmarks_at(pages, i);
 }
 
 void stream_counters_add(StreamCounters *sum, const StreamCounters *more)

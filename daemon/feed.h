@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 
+#include "daemon/bookmark.h"
 #include "daemon/cpus.h"
 #include "daemon/stream.h"
 #include "daemon/trace/live.h"
@@ -14,6 +15,7 @@ typedef struct {
 	Stream stream;
 	u64 said;	       /* `discarded` of the last packet, whatever trace it went to */
 	LiveStream *live;      /* in the present trace; NULL: nothing of it yet */
+	BookmarkPage *page;    /* of what outlives the daemon; NULL: nothing does */
 	u64 base;	       /* `said` when `live` began: packets of a trace count from 0 */
 	StreamCounters before; /* the stream's when the present trace began */
 } FeedStream;
@@ -31,6 +33,8 @@ struct Feed {
 	struct geometry geometry;
 	FeedStream *streams;
 	u32 n_streams;
+	u64 chunk;	  /* bookmark_chunk() of its trace */
+	BookmarkPage *pages; /* owned: n_streams of them, mapped; NULL: none */
 	FeedClasses classes;
 	ClassTable *table;
 	LiveTrace *trace; /* in the present chunk, which owns it; NULL: nothing of it yet */
@@ -49,6 +53,8 @@ struct Feed {
 int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geometry *g,
 	     const struct record_clock *clock, const Cpus *cpus);
 Feed *feed_free(Feed *f);
+/* Takes the pages (as many as there are rings): from now on what is written is marked there. Before a consumer has the feed. */
+void feed_mark(Feed *f, BookmarkPage *pages);
 DEFINE_CLEANUP(Feed *, feed_free)
 
 /* ---- the loop's side, at any time ---- */

@@ -174,7 +174,8 @@ static void descriptors_raise(void)
 static int manager_keep(Manager *m, Takeover *t)
 {
 	State *s;
-	int r = state_new(&s, steal_ptr(t->ledger), t->n_stored, manager_restate, m);
+	int r = state_new(&s, steal_ptr(t->ledger), t->passed ? passed_take(t->passed, "marks") : -1, t->n_stored,
+			  manager_restate, m);
 
 	if (r < 0)
 		return r;

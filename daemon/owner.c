@@ -7,6 +7,7 @@
 
 #include "daemon/producer.h"
 #include "daemon/session.h"
+#include "daemon/state.h"
 #include "lib/atomic.h"
 #include "lib/reader.h"
 #include "lib/side.h"
@@ -135,6 +136,7 @@ Owner *owner_unref(Owner *o)
 	if (!o || --o->n_refs)
 		return NULL;
 	(void)feed_free(o->feed);
+	state_marks_release(o);
 	ids_clear(&o->ids);
 	/* programs go on recording into it, and the next daemon has it */
 	if (o->region.fd >= 0 && !o->ground->leaving)

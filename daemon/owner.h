@@ -50,6 +50,7 @@ struct Owner {
 	u64 created;	  /* CLOCK_MONOTONIC: bounds what its rings can have counted */
 	OwnerCounters seen; /* what was last believed of its counters */
 	bool liar;	  /* they said what cannot be, so nothing more of them is believed */
+	u32 marks;	  /* first page of its bookmarks; 0: none */
 	Feed *feed;	  /* owned; of a session that writes, or wrote: a consumer's as long as it was given to one */
 	u32 n_told;	  /* ids that the feed knows */
 	bool leaving;	  /* goes once its consumer has emptied it */
@@ -76,6 +77,7 @@ typedef struct {
 	u64 number, memory, created;
 	uid_t charged_uid;
 	bool liar;
+	u32 marks;
 	OwnerKey key;
 	const char *label;
 	struct geometry geometry;

@@ -237,6 +237,7 @@ static int read_owner(Restored *r, const char *line)
 	v.key.pid = (pid_t)pid;
 	v.charged_uid = charged;
 	v.liar = get_bool(line, "liar");
+	(void)line_get_u32(line, "marks", UINT32_MAX, &v.marks);
 	o = owner_find(r, v.number);
 	if (!o) {
 		o = calloc(1, sizeof(*o));

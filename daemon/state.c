@@ -8,13 +8,34 @@
 #include "daemon/ledger.h"
 #include "systemd/journal.h"
 
-int state_new(State **ret, Ledger *ledger, u32 n_stored, void (*rewrite)(void *userdata), void *userdata)
+static void state_open_marks(State *s, int fd, u32 n_stored)
+{
+	bool new = fd < 0;
+	int r = bookmarks_new(&s->marks, fd);
+
+	if (r < 0 && !new) {
+		log_error("what was written of sessions is not known any more: %s", strerror(-r));
+		new = true;
+		r = bookmarks_new(&s->marks, -1);
+	}
+	if (r == 0 && new && n_stored)
+		fdstore_remove(&s->store, "marks");
+	if (r == 0 && new)
+		r = fdstore_put(&s->store, "marks", bookmarks_fd(s->marks));
+	if (r < 0) {
+		log_warning("how far sessions have written cannot be kept over a restart: %s", strerror(-r));
+		s->marks = bookmarks_free(s->marks);
+	}
+}
+
+int state_new(State **ret, Ledger *ledger, int marks_fd, u32 n_stored, void (*rewrite)(void *userdata), void *userdata)
 {
 	State *s = calloc(1, sizeof(*s));
 	int r = 0;
 
 	if (!s) {
 		(void)ledger_free(ledger);
+		(void)close_fd(marks_fd);
 		return -ENOMEM;
 	}
 	fdstore_init(&s->store, n_stored);
@@ -32,6 +53,10 @@ int state_new(State **ret, Ledger *ledger, u32 n_stored, void (*rewrite)(void *u
 		log_warning("nothing can be kept over a restart: %s", strerror(-r));
 		s->ledger = ledger_free(s->ledger);
 	}
+	if (s->ledger)
+		state_open_marks(s, marks_fd, n_stored);
+	else
+		(void)close_fd(marks_fd);
 	*ret = s;
 	return 0;
 }
@@ -83,6 +108,7 @@ State *state_free(State *s)
 		return NULL;
 	unwatch_faults(s);
 	s->ledger = ledger_free(s->ledger);
+	s->marks = bookmarks_free(s->marks);
 	line_clear(&s->line);
 	free(s);
 	return NULL;
@@ -259,6 +285,7 @@ void state_owner(const Owner *o)
 	line_number(l, "memory", o->charged);
 	line_number(l, "created", o->created);
 	line_number(l, "liar", o->liar);
+	line_number(l, "marks", o->marks);
 	say_geometry(l, &o->region.geometry);
 	state_say(s);
 }
@@ -300,6 +327,53 @@ void state_owner_gone(const Owner *o)
 	state_say(s);
 	ring_name(name, o->number);
 	fdstore_remove(&s->store, name);
+}
+
+static u32 n_marks(const Owner *o)
+{
+	return o->region.geometry.n_ring + o->region.geometry.n_side;
+}
+
+void state_marks_reserve(Owner *o)
+{
+	State *s = o->ground->state;
+	BookmarkPage *pages;
+	u32 first;
+
+	if (!kept(s) || !s->marks || !o->number || o->marks || bookmarks_reserve(s->marks, n_marks(o), &first) < 0)
+		return;
+	pages = bookmarks_map(s->marks, first, n_marks(o));
+	if (!pages) {
+		bookmarks_release(s->marks, first, n_marks(o));
+		return;
+	}
+	o->marks = first;
+	feed_mark(o->feed, pages);
+	state_owner(o);
+}
+
+bool state_marks_claim(Owner *o, u32 first)
+{
+	State *s = o->ground->state;
+	BookmarkPage *pages;
+
+	if (!s || !s->marks || bookmarks_claim(s->marks, first, n_marks(o)) < 0)
+		return false;
+	pages = bookmarks_map(s->marks, first, n_marks(o));
+	if (!pages)
+		return false; /* claimed all the same: what is there is not for others */
+	o->marks = first;
+	feed_mark(o->feed, pages);
+	return true;
+}
+
+void state_marks_release(Owner *o)
+{
+	State *s = o->ground->state;
+
+	if (o->marks && s && s->marks && !o->ground->leaving)
+		bookmarks_release(s->marks, o->marks, n_marks(o));
+	o->marks = 0;
 }
 
 void state_ids(Owner *o)

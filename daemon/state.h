@@ -18,6 +18,7 @@ typedef struct State State;
 struct State {
 	FdStore store;
 	Ledger *ledger;	  /* owned; NULL: nothing can be kept */
+	Bookmarks *marks; /* owned; NULL likewise */
 	Line line;
 	u64 last_number;  /* of an owner */
 	u32 n_programs;	  /* pidfds that are kept */
@@ -31,8 +32,8 @@ struct State {
 /* Descriptors of programs leave this much of the store to rings. */
 #define STATE_MAX_PROGRAMS (FDSTORE_MAX / 4)
 
-/* ledger: what is gone on with (taken), or NULL: a new one, which is put in the store. n_stored: descriptors there. */
-int state_new(State **ret, Ledger *ledger, u32 n_stored, void (*rewrite)(void *userdata), void *userdata);
+/* ledger, marks_fd: what is gone on with (taken), or NULL and -1: new ones, which are put in the store. n_stored: descriptors there. */
+int state_new(State **ret, Ledger *ledger, int marks_fd, u32 n_stored, void (*rewrite)(void *userdata), void *userdata);
 /* Says everything anew, so that what is over is in it no more. */
 void state_renew(State *s);
 /* From now on faults of this process are noted. */
@@ -57,6 +58,12 @@ void state_session_gone(State *s, const char *name);
 int state_owner_add(State *s, Owner *o, Failure *f);
 void state_owner(const Owner *o);
 void state_owner_gone(const Owner *o);
+/* Before a consumer has its feed: what is written of it is marked from now on. Without memory for that it is not. */
+void state_marks_reserve(Owner *o);
+/* As an earlier daemon reserved them, with `first`. False: they cannot be. */
+bool state_marks_claim(Owner *o, u32 first);
+/* Nobody writes to them any more. */
+void state_marks_release(Owner *o);
 /* Ids that were not said yet; before a program is told them. */
 void state_ids(Owner *o);
 void state_program(State *s, Producer *p);

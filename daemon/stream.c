@@ -435,6 +435,29 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 	return 0;
 }
 
+/* ---- going on ---- */
+
+StreamProgress stream_progress(const Stream *s)
+{
+	StreamProgress p = { s->done, s->clock, s->said, s->tally, s->counters };
+
+	if (s->next) {
+		p = (StreamProgress){ s->next, s->pending_clock, MAX(s->said, s->pending_said), s->pending_tally,
+				      s->pending };
+		p.counters.lost = MAX(p.counters.lost, s->counters.lost);
+	}
+	return p;
+}
+
+void stream_resume(Stream *s, const StreamProgress *p)
+{
+	s->done = p->done;
+	s->clock = p->clock;
+	s->said = p->said;
+	s->tally = p->tally;
+	s->counters = p->counters;
+}
+
 /* ---- looking ---- */
 
 bool stream_ready(const Stream *s, bool partial)

@@ -41,6 +41,13 @@ typedef struct {
 	bool lapped;	   /* the writer came round: what is in `unknown` was overwritten */
 } StreamTally;
 
+/* Where a stream is between two packets: enough to go on from. */
+typedef struct {
+	u64 done, clock, said;
+	StreamTally tally;
+	StreamCounters counters;
+} StreamProgress;
+
 typedef struct {
 	/* borrowed: the region lives longer */
 	struct reader reader;
@@ -81,6 +88,12 @@ void stream_clear(Stream *s);
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret);
 /* The packet in hand is out: counts it, and gives the memory back where a whole sub-buffer is done. */
 void stream_release(Stream *s);
+
+/* Where it is now; with a packet in hand: where it will be once that is released. */
+StreamProgress stream_progress(const Stream *s);
+/* Behind stream_init(): goes on from there (of the same ring, as an earlier daemon left it). What the ring does not bear out is met
+ * when it is taken from. */
+void stream_resume(Stream *s, const StreamProgress *p);
 
 /* True if there is a whole sub-buffer to take, or (partial) any record at all. Cheap: looks at the position only. */
 bool stream_ready(const Stream *s, bool partial);

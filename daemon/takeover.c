@@ -197,6 +197,9 @@ static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
 	s->owners = o;
 	s->n_owners++;
 	ids_take(t, m, o, v);
+	/* before its session opens that output, where what is unfinished would be finished */
+	if (v->remains.marks && writing_feed(o, v->remains.marks, s->output) < 0)
+		refuse(t, "session '%s': how far %s was written", v->session, v->label);
 }
 
 static Owner *owner_by_number(Manager *m, u64 number)

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "daemon/chunk.h"
+#include "daemon/resume.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 #include "systemd/journal.h"
@@ -254,19 +255,31 @@ int writing_tell(Owner *o)
 	return 0;
 }
 
-int writing_add(Writing *w, Owner *o)
+int writing_feed(Owner *o, u32 marks, const char *output)
 {
 	const struct record_clock clock = board_clock(o->ground->board);
+	int r = feed_new(&o->feed, o->label, o->region.map, o->region.fd, &o->region.geometry, &clock, o->ground->cpus);
+
+	if (r < 0)
+		return r;
+	/* every id keeps its meaning: it may be in a trace that is open still */
+	owner_pin(o);
+	if (marks == 0) {
+		state_marks_reserve(o);
+		return 0;
+	}
+	if (!state_marks_claim(o, marks))
+		return -EBADMSG;
+	return resume_feed(o->feed, output);
+}
+
+int writing_add(Writing *w, Owner *o)
+{
 	Given *g = calloc(1, sizeof(*g));
 	int r = g ? 0 : -ENOMEM;
 
-	if (r == 0 && !o->feed) {
-		r = feed_new(&o->feed, o->label, o->region.map, o->region.fd, &o->region.geometry, &clock,
-			     o->ground->cpus);
-		/* every id keeps its meaning: it may be in a trace that is open still */
-		if (r == 0)
-			owner_pin(o);
-	}
+	if (r == 0 && !o->feed)
+		r = writing_feed(o, 0, NULL);
 	if (r == 0)
 		r = writing_tell(o);
 	if (r == 0)

@@ -30,6 +30,9 @@ typedef struct Writings {
 int writing_new(Writing **ret, Writings *set, Session *s, bool strict, Failure *f);
 /* Gives it an owner's rings, and all ids that were told: before any program is told of them. 0 or -ENOMEM. */
 int writing_add(Writing *w, Owner *o);
+/* Of an owner that has no feed: makes it. marks: those of an earlier daemon, from which it goes on as far as the files below `output`
+ * bear them out; 0: from what its rings hold. Before anything opens that output. 0 or -ENOMEM; -EBADMSG: the marks cannot be. */
+int writing_feed(Owner *o, u32 marks, const char *output);
 /* Ids were added. 0 or -ENOMEM. */
 int writing_tell(Owner *o);
 /* Nobody records into these rings any more: once they are empty, and if `drop`, session_drop_owner() is called. False: the consumer

@@ -282,6 +282,11 @@ u64 live_stream_size(const LiveStream *s)
 	return s->sink ? sink_size(s->sink) : s->size;
 }
 
+u64 live_stream_end(const LiveStream *s, u64 size)
+{
+	return live_stream_size(s) + ALIGN_UP(packet_size(size), (u64)sink_align(s->trace->sinks));
+}
+
 bool live_stream_ended(const LiveStream *s)
 {
 	return !s->sink;

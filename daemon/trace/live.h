@@ -36,6 +36,8 @@ int live_trace_metadata(LiveTrace *t, const char *text, size_t size);
 int live_stream_new(LiveStream **ret, LiveTrace *t, const char *name, u32 instance, u32 cpu);
 /* Appends a packet, or fails with nothing taken. The memory is the caller's again. */
 int live_stream_append(LiveStream *s, const LivePacket *p);
+/* Where a packet with so many bytes of records would end. */
+u64 live_stream_end(const LiveStream *s, u64 size);
 /* live_trace_end() came as far as this one. */
 bool live_stream_ended(const LiveStream *s);
 u64 live_stream_size(const LiveStream *s);

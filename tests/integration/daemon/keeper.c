@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/inotify.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -152,6 +153,8 @@ static void run(Keeper *k)
 	char *notify = g_build_filename(k->directory, "notify", NULL);
 	char number[16];
 
+	/* a test that fails leaves nobody behind */
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (guint i = 0; i < k->fds->len; i++) {
 		int fd = fcntl(g_array_index(k->fds, int, i), F_DUPFD, 3000);
 
@@ -216,6 +219,7 @@ void kept_program_start(KeptProgram *p, const Keeper *k)
 	g_assert_cmpint(pipe2(out, O_CLOEXEC), ==, 0);
 	p->pid = fork();
 	if (p->pid == 0) {
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		(void)dup2(in[0], 0);
 		(void)dup2(out[1], 1);
 		(void)g_setenv("TRACER_RUNTIME_DIR", k->runtime, true);
@@ -235,9 +239,17 @@ void kept_program_tell(KeptProgram *p, const char *line)
 	(void)fflush(p->to);
 }
 
-const char *kept_program_ask(KeptProgram *p, const char *format, ...)
+const char *kept_program_hear(KeptProgram *p)
 {
 	static char line[256];
+
+	g_assert_nonnull(fgets(line, sizeof(line), p->from));
+	line[strcspn(line, "\n")] = 0;
+	return line;
+}
+
+const char *kept_program_ask(KeptProgram *p, const char *format, ...)
+{
 	va_list ap;
 
 	va_start(ap, format);
@@ -245,9 +257,7 @@ const char *kept_program_ask(KeptProgram *p, const char *format, ...)
 	va_end(ap);
 	(void)fputc('\n', p->to);
 	(void)fflush(p->to);
-	g_assert_nonnull(fgets(line, sizeof(line), p->from));
-	line[strcspn(line, "\n")] = 0;
-	return line;
+	return kept_program_hear(p);
 }
 
 void kept_program_end(KeptProgram *p)

@@ -40,6 +40,8 @@ void keeper_forget(Keeper *k);
 void kept_program_start(KeptProgram *p, const Keeper *k);
 /* Sends a line and returns the answer (until the next one). */
 const char *kept_program_ask(KeptProgram *p, const char *format, ...) G_GNUC_PRINTF(2, 3);
+/* The next answer, to what was told. */
+const char *kept_program_hear(KeptProgram *p);
 void kept_program_tell(KeptProgram *p, const char *line);
 /* Kills it if it lives. */
 void kept_program_end(KeptProgram *p);
