@@ -4,9 +4,6 @@
 /* Records are aligned to 4. volatile: the compiler must not look twice, since who writes there may have changed it between. */
 typedef u64 __attribute__((aligned(4), may_alias)) SharedWord;
 
-/* Bytes: about as long as memory takes to come from another CPU's cache. Those are lines that a page's end hides from the machine. */
-#define AHEAD 1024
-
 static inline u64 load_once(const u8 *p)
 {
 	return *(const volatile SharedWord *)p;
@@ -72,7 +69,6 @@ RecordsResult records_walk(const u8 *p, const u8 *end, const RecordsLimit *limit
 		p += step;
 		low = (u32)clock;
 		while ((u64)(end - p) >= step && (u32)(head = load_once(p)) == same) {
-			__builtin_prefetch(p + AHEAD);
 			clock += ((head >> 32) - low) & mask;
 			low = (u32)(head >> 32);
 			last = p;
