@@ -330,6 +330,7 @@ int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p)
 					      .begin = p->begin,
 					      .end = p->end,
 					      .discarded = MAX(p->discarded, s->said),
+					      .mark = p->position,
 				      });
 	if (r == 0)
 		c->n_records += p->n_records;
@@ -381,11 +382,14 @@ static ChunkPart *part_of(const Chunk *c, const Feed *f)
 	return p;
 }
 
+/* What was taken for it is in its files, or is counted as lost: no memory is kept for it. */
 static void feed_forget(Feed *f)
 {
 	f->trace = NULL;
-	for (u32 i = 0; i < f->n_streams; i++)
+	for (u32 i = 0; i < f->n_streams; i++) {
+		stream_give(&f->streams[i].stream, f->streams[i].stream.last);
 		f->streams[i].live = NULL;
+	}
 }
 
 /* Losses behind the last packet, in one that has no records. */

@@ -163,6 +163,17 @@ void consumer_on_closed(void *userdata, const char *path, u64 n_records, int err
 
 /* ---- taking ---- */
 
+/* Writers may have the memory whose records are in files. */
+static void give(Consumer *c)
+{
+	bool more = false;
+
+	for (Feed *f = c->feeds; f; f = f->next)
+		more |= feed_give(f);
+	if (more && c->config->policy == POLICY_BLOCK)
+		beacon_progress(&c->beacon);
+}
+
 /* One packet of one stream: 1, 0, or -errno of the output. */
 static int take(Consumer *c, Feed *f, u32 i, bool partial)
 {
@@ -203,10 +214,16 @@ static int pass(Consumer *c, bool partial)
 		}
 		if (n == before)
 			break;
-		if (c->config->policy == POLICY_BLOCK)
-			beacon_progress(&c->beacon);
+		give(c);
 	}
 	return n;
+}
+
+/* Who rests or naps must not keep memory that is on its way: waits for the disk, as it would to write more. */
+static void settle(Consumer *c)
+{
+	output_settle(c->output);
+	give(c);
 }
 
 static void publish(Consumer *c)
@@ -565,10 +582,12 @@ void *consumer_thread(void *userdata)
 				nap(c, c->bad.retry_at - now, false);
 			else
 				trouble_turn(c);
+			settle(c);
 			publish(c);
 			continue;
 		}
 		n = work(c);
+		settle(c);
 		publish(c);
 		if (n < 0)
 			trouble_begin(c, n);

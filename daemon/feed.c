@@ -149,6 +149,21 @@ bool feed_ready(const Feed *f, bool partial)
 	return false;
 }
 
+bool feed_give(Feed *f)
+{
+	bool more = false;
+
+	for (u32 i = 0; i < f->n_streams; i++) {
+		FeedStream *s = &f->streams[i];
+
+		if (s->live)
+			stream_give(&s->stream, live_stream_mark(s->live));
+		more |= s->given != stream_given(&s->stream);
+		s->given = stream_given(&s->stream);
+	}
+	return more;
+}
+
 void feed_publish(Feed *f)
 {
 	StreamCounters sums = { 0 };

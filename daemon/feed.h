@@ -18,6 +18,7 @@ typedef struct {
 	BookmarkPage *page;    /* of what outlives the daemon; NULL: nothing does */
 	u64 base;	       /* `said` when `live` began: packets of a trace count from 0 */
 	StreamCounters before; /* the stream's when the present trace began */
+	u64 given;	       /* as feed_give() found it last */
 } FeedStream;
 
 typedef struct {
@@ -70,6 +71,8 @@ int feed_refresh(Feed *f);
 int feed_take(Feed *f, u32 i, bool partial, StreamPacket *ret);
 /* True if any stream has something. */
 bool feed_ready(const Feed *f, bool partial);
+/* Gives memory back to writers as far as its records are in files. True: more than when it was last asked. */
+bool feed_give(Feed *f);
 /* Lets feed_sums() see where the streams are. */
 void feed_publish(Feed *f);
 /* "cpu_3", "side_0"; and the number that readers show. */

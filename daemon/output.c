@@ -263,6 +263,11 @@ void output_push(Output *o)
 		chunk_push(o->chunk);
 }
 
+void output_settle(Output *o)
+{
+	sink_set_settle(o->sinks);
+}
+
 int output_flush(Output *o)
 {
 	return o->chunk ? chunk_flush(o->chunk) : 0;

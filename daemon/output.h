@@ -27,6 +27,8 @@ int output_open(Output *o);
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
 /* What was appended is on its way. */
 void output_push(Output *o);
+/* Until no write is on its way. */
+void output_settle(Output *o);
 int output_flush(Output *o);
 /* Removed, or covered by another file system. */
 bool output_lost(const Output *o);

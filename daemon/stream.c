@@ -127,7 +127,7 @@ void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 	consumed = load_relaxed_u64(&s->reader.line->consumed);
 	if (consumed == 0 || consumed > offset || consumed != sub_of(s, consumed))
 		return;
-	s->done = consumed;
+	s->done = s->safe = consumed;
 	s->tally.counted = UINT64_MAX;
 	h = header_at(s, consumed);
 	if (consumed == offset)
@@ -151,9 +151,19 @@ static int copy_reserve(Stream *s)
 
 /* ---- what is found out becomes so ---- */
 
+/* Positions below are not needed any more. A part of a sub-buffer is not given back. */
+static void give(Stream *s, u64 safe)
+{
+	bool moves = sub_of(s, safe) != sub_of(s, s->safe);
+
+	s->safe = safe;
+	if (!s->overwrite && moves)
+		reader_consume(&s->reader, sub_of(s, safe));
+}
+
 static void move_on(Stream *s, u64 done, u64 clock, const StreamTally *t, const StreamCounters *c)
 {
-	u64 before = sub_of(s, s->done), lost = MAX(s->counters.lost, c->lost);
+	u64 lost = MAX(s->counters.lost, c->lost);
 
 	s->done = done;
 	s->clock = clock;
@@ -161,14 +171,16 @@ static void move_on(Stream *s, u64 done, u64 clock, const StreamTally *t, const 
 	s->counters = *c;
 	s->counters.lost = lost; /* a last packet may have said more meanwhile */
 	s->next = 0;
-	/* behind the packet: it is out, so that writers may come in; a part of a sub-buffer is not given back */
-	if (!s->overwrite && sub_of(s, done) != before)
-		reader_consume(&s->reader, sub_of(s, done));
 }
 
 static void pass_over(Stream *s, const View *v, u64 done)
 {
+	bool owed = s->safe != s->done;
+
 	move_on(s, done, v->clock, &v->t, &v->c);
+	/* else with the packet before it */
+	if (!owed)
+		give(s, done);
 }
 
 void stream_release(Stream *s)
@@ -176,7 +188,19 @@ void stream_release(Stream *s)
 	if (!s->next)
 		return;
 	s->said = MAX(s->said, s->pending_said);
+	s->last = s->next;
 	move_on(s, s->next, s->pending_clock, &s->pending_tally, &s->pending);
+}
+
+void stream_give(Stream *s, u64 position)
+{
+	if (position > s->safe && position <= s->done)
+		give(s, position == s->last ? s->done : position);
+}
+
+u64 stream_given(const Stream *s)
+{
+	return sub_of(s, s->safe);
 }
 
 /* The ring says that `count` records came before here. What was not met of them is counted, as far as what was passed unread
@@ -222,6 +246,8 @@ static void resynchronise(Stream *s, View *v)
 		v->c.corrupt_subs++;
 	s->lying = true;
 	pass_over(s, v, to);
+	s->safe = to;
+	s->last = 0;
 	if (!s->overwrite)
 		reader_consume(&s->reader, sub_of(s, to));
 }
@@ -231,7 +257,7 @@ static void resynchronise(Stream *s, View *v)
 /* Where the ring stands, and whether there is anything to look at: 1; 0: no; -1: it lied, and was put right. */
 static int view_ring(Stream *s, View *v, bool partial)
 {
-	u64 given = sub_of(s, s->done);
+	u64 taken = sub_of(s, s->done), given = stream_given(s);
 	bool settled;
 
 	*v = (View){ .clock = s->clock, .t = s->tally, .c = s->counters };
@@ -256,7 +282,7 @@ static int view_ring(Stream *s, View *v, bool partial)
 			missed(v, v->count);
 			pass_over(s, v, s->done);
 		}
-	} else if (partial || v->offset - given >= s->reader.sub_size) {
+	} else if (partial || v->offset - taken >= s->reader.sub_size) {
 		return 1;
 	}
 	/* relaxed: our own word; one that was written over would keep honest writers out of a ring that is empty */
@@ -386,6 +412,7 @@ static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, S
 		.begin = w.first,
 		.end = w.last,
 		.discarded = before,
+		.position = v->next,
 	};
 	return 1;
 }
@@ -451,11 +478,15 @@ StreamProgress stream_progress(const Stream *s)
 
 void stream_resume(Stream *s, const StreamProgress *p)
 {
-	s->done = p->done;
+	s->done = s->safe = p->done;
+	s->last = 0;
 	s->clock = p->clock;
 	s->said = p->said;
 	s->tally = p->tally;
 	s->counters = p->counters;
+	/* the daemon before may have died before it gave this back */
+	if (!s->overwrite)
+		reader_consume(&s->reader, sub_of(s, s->safe));
 }
 
 /* ---- looking ---- */
@@ -487,7 +518,7 @@ double stream_fill(const Stream *s)
 {
 	/* relaxed: nothing is read by it */
 	u64 offset = load_relaxed_u64(&s->reader.line->offset) & ~3ull;
-	u64 done = s->overwrite ? s->done : sub_of(s, s->done);
+	u64 done = s->overwrite ? s->done : stream_given(s);
 
 	if (offset <= done)
 		return 0;

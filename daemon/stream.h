@@ -3,6 +3,9 @@
  * packets, each once. One thread; touches no other daemon state. Every byte of the ring may be a lie and may change while it
  * is looked at (lib/reader.h): a lie costs the sub-buffer it is in, counted, never the ring.
  *
+ * What was released is given back to writers separately, when it is in a file: so that a daemon that is killed has lost nothing that
+ * is not in one or the other.
+ *
  * Under `discard` and `block` writers stay out of what was not given back, so that an honest sub-buffer is judged and given
  * out where it lies; one with anything wrong in it is copied and sifted. Under `overwrite` each is copied first, and the
  * position loaded again tells whether the copy is whole.
@@ -31,6 +34,7 @@ typedef struct {
 	u64 fd_offset;
 	u64 begin, end;	   /* times: begin = first record's, end = last one's; never before those of the packet before */
 	u64 discarded;	   /* lost, overwritten and corrupt, in all, before the first record; never falls */
+	u64 position;	   /* behind it, for stream_give(); never 0 */
 } StreamPacket;
 
 /* How far the counting of records has come, for the stream alone. */
@@ -57,6 +61,8 @@ typedef struct {
 	bool overwrite;	   /* the policy: else nothing is overwritten that was not given back */
 
 	u64 done;	   /* positions below were released */
+	u64 safe;	   /* ... and are not needed any more */
+	u64 last;	   /* `position` of the last packet that was released */
 	u64 clock;	   /* no record to come is older */
 	u64 said;	   /* `discarded` of the newest packet */
 	u8 *copy;	   /* owned: one sub-buffer; made when it is needed */
@@ -86,8 +92,14 @@ void stream_clear(Stream *s);
  * back with STREAM_JUDGE if not. -ENOMEM. A sub-buffer of which nothing can be believed is
  * passed over (and counted) on the way to the next. */
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret);
-/* The packet in hand is out: counts it, and gives the memory back where a whole sub-buffer is done. */
+/* The packet in hand is out: counts it. Its memory is kept until stream_give(): who is killed before that leaves it to whoever
+ * reads the ring next. */
 void stream_release(Stream *s);
+/* All packets up to the one with this `position` are where they survive us: whole sub-buffers of memory go back to the writers, with
+ * those behind it that had no packet. What is no position of a packet whose memory is kept is nothing. */
+void stream_give(Stream *s, u64 position);
+/* What writers may overwrite: it only grows, but for a ring that lies. */
+u64 stream_given(const Stream *s);
 
 /* Where it is now; with a packet in hand: where it will be once that is released. */
 StreamProgress stream_progress(const Stream *s);

@@ -59,8 +59,9 @@
  *      count: bit 0 of offset names the valid word of count[2]; a reader loads offset, count, offset until
  *      both offsets are equal. The valid word is stable while the offset is: the sequence that writes it
  *      again comes after the next W1, and W0, a release, is ordered behind that.
- *      consumed (daemon, release, after its copy) pairs with the load in an entry under `discard` and
- *      `block`: a writer overwrites only what was copied.
+ *      consumed (daemon, release) pairs with the load in an entry under `discard` and `block`: a writer overwrites only
+ *      what the daemon does not read any more. It is stored when the records below are in a file, whole sub-buffers at a
+ *      time: a daemon that is killed leaves every record in its file, in the ring, or in both.
  *      deadline, then hold (daemon, release each) pair with hold, then deadline in an entry under
  *      `overwrite`; the membarrier between hold and R1 makes every sequence that had not seen
  *      hold start again, or be published where R1 sees it.
@@ -241,7 +242,7 @@ struct abi_ring {
 	/* writers, seldom */
 	uint64_t lost[ABI_LOST_CAUSES];
 	/* the daemon */
-	uint64_t consumed; /* discard, block: positions below are free */
+	uint64_t consumed; /* discard, block: positions below are free, their records in a file */
 	uint64_t hold;	   /* overwrite: lowest held position | 1; 0: none */
 	uint64_t deadline; /* time until which hold counts */
 	uint64_t reserved1[5];

@@ -83,6 +83,8 @@ static bool queue_advance(DirectSink *d, u64 bytes)
 	while (d->first && d->partial >= d->first->size) {
 		d->whole += d->first->size;
 		d->partial -= d->first->size;
+		if (d->first->mark)
+			d->sink.mark = d->first->mark;
 		queue_drop_first(d);
 	}
 	d->partial &= ~(u64)(ALIGN - 1);
@@ -259,6 +261,12 @@ static void direct_tear_down(SinkSet *set)
 	set->shared = NULL;
 }
 
+static void direct_settle(SinkSet *set)
+{
+	while (reap(set->shared, true))
+		;
+}
+
 /* Whether the file takes aligned writes past the page cache; sets O_DIRECT. */
 static int make_direct(int fd)
 {
@@ -327,6 +335,7 @@ static int direct_append(Sink *s, const SinkPacket *p)
 	memset(b->memory + used, 0, p->size - used);
 	b->size = p->size;
 	b->n_records = p->n_records;
+	b->mark = p->mark;
 	*d->end = b;
 	d->end = &b->next;
 	d->n_queued++;
@@ -376,6 +385,7 @@ const SinkKind sink_direct_kind = {
 	.size = sizeof(DirectSink),
 	.set_up = direct_set_up,
 	.tear_down = direct_tear_down,
+	.settle = direct_settle,
 	.open = direct_open,
 	.append = direct_append,
 	.push = direct_push,

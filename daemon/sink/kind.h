@@ -18,6 +18,7 @@ struct Sink {
 	SinkSet *set;
 	File file;
 	u64 size;  /* taken */
+	u64 mark;  /* of the last packet that is in the file */
 };
 
 struct SinkKind {
@@ -28,6 +29,8 @@ struct SinkKind {
 	/* What all files of the set share. Both may be NULL. */
 	int (*set_up)(SinkSet *set);
 	void (*tear_down)(SinkSet *set);
+	/* Until nothing is on its way. NULL: a packet that was taken is in the file, and its mark the Sink's. Else the kind moves that. */
+	void (*settle)(SinkSet *set);
 
 	/* The file is made and empty. -EOPNOTSUPP: the file system does not take this strategy. On failure nothing of the
 	 * kind's own is left; the file is removed by the caller. */

@@ -84,6 +84,12 @@ u32 sink_align(const SinkSet *s)
 	return s->kind ? s->kind->align : sink_direct_kind.align;
 }
 
+void sink_set_settle(SinkSet *s)
+{
+	if (s->kind && s->kind->settle)
+		s->kind->settle(s);
+}
+
 /* ---- a file ---- */
 
 static int open_as(Sink **ret, SinkSet *set, int dir_fd, const char *name)
@@ -133,10 +139,20 @@ int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name)
 
 int sink_append(Sink *s, const SinkPacket *p)
 {
+	int r;
+
 	if (p->size == 0 || p->size % s->set->kind->align != 0 || p->records_size > p->size ||
 	    p->head_size > p->size - p->records_size)
 		return -EINVAL;
-	return s->set->kind->append(s, p);
+	r = s->set->kind->append(s, p);
+	if (r == 0 && !s->set->kind->settle && p->mark)
+		s->mark = p->mark;
+	return r;
+}
+
+u64 sink_mark(const Sink *s)
+{
+	return s->mark;
 }
 
 void sink_push(Sink *s)

@@ -7,6 +7,7 @@
  *     sink_abandon() counts it. A write that failed half-way leaves no half packet in front of a reader: the file is cut
  *     back, or ends (by its size) before it.
  *   - Short writes and EINTR are gone on with. ENOSPC, EDQUOT, EIO and the like are answers, never an exit.
+ *   - sink_mark() tells how far the file has come. Bytes in the file survive the daemon, not the machine.
  *   - The page cache does not grow with the trace.
  *
  * A set is what all files of one session share (buffers, a queue of requests, a pipe). Set and sinks belong to one thread.
@@ -28,6 +29,7 @@ typedef struct {
 	int fd;		      /* the memfd in which the records lie at fd_offset; -1: they are only in memory */
 	u64 fd_offset;
 	u64 n_records;	      /* for sink_abandon() */
+	u64 mark;	      /* for sink_mark(); 0: says nothing */
 } SinkPacket;
 
 /* io: a strategy that writes (not IO_NONE). IO_AUTO is decided by the first file: direct on a preallocated file where the
@@ -46,11 +48,16 @@ const char *sink_set_name(const SinkSet *s);
  * what suits either. */
 u32 sink_align(const SinkSet *s);
 
+/* Waits until no request of any of its files is on its way, and takes in what became of them. */
+void sink_set_settle(SinkSet *s);
+
 /* Makes the file NAME (0640, O_EXCL) below dir_fd. */
 int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name);
 /* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above). When it returns 0 the memory behind p is
  * the caller's again. Blocks as long as the disk does, if all buffers are on their way. */
 int sink_append(Sink *s, const SinkPacket *p);
+/* The mark of the last packet with one that is in the file, as all before it are; 0: there is none. */
+u64 sink_mark(const Sink *s);
 /* No more packets come for now: what was taken and has only gathered is on its way from here. Waits for nothing. */
 void sink_push(Sink *s);
 /* Waits until all that was taken is in the file, and makes the file's size say so; tries again what had failed. What is left

@@ -17,7 +17,7 @@ struct LiveStream {
 	char *name; /* owned */
 	int index_fd;
 	u32 instance, cpu;
-	u64 sequence, size, discarded;
+	u64 sequence, size, discarded, mark; /* size, mark: once it is ended */
 	/* entries that are not in the index file yet: what is flushed first, then what is not */
 	u8 *entries; /* owned */
 	size_t n_entries, n_flushed, n_allocated;
@@ -268,6 +268,7 @@ int live_stream_append(LiveStream *s, const LivePacket *p)
 					 .fd = p->fd,
 					 .fd_offset = p->fd_offset,
 					 .n_records = p->n_records,
+					 .mark = p->mark,
 				 });
 	if (r < 0)
 		return r;
@@ -285,6 +286,11 @@ u64 live_stream_size(const LiveStream *s)
 u64 live_stream_end(const LiveStream *s, u64 size)
 {
 	return live_stream_size(s) + ALIGN_UP(packet_size(size), (u64)sink_align(s->trace->sinks));
+}
+
+u64 live_stream_mark(const LiveStream *s)
+{
+	return s->sink ? sink_mark(s->sink) : s->mark;
 }
 
 bool live_stream_ended(const LiveStream *s)
@@ -361,7 +367,10 @@ int live_trace_end(LiveTrace *t)
 		if (!s->sink)
 			continue;
 		size = sink_size(s->sink);
-		r = sink_finish(s->sink, &s->fd);
+		r = sink_flush(s->sink);
+		s->mark = sink_mark(s->sink);
+		if (r == 0)
+			r = sink_finish(s->sink, &s->fd);
 		if (r < 0) {
 			first = first ? first : r;
 			continue;

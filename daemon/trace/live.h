@@ -21,6 +21,7 @@ typedef struct {
 	int fd; /* the memfd in which they lie at fd_offset, or -1 */
 	u64 fd_offset;
 	u64 begin, end, discarded;
+	u64 mark; /* for live_stream_mark(); 0: says nothing */
 } LivePacket;
 
 /* Makes directories NAME and NAME/index below dir_fd (borrowed), and draws a uuid; NAME is a file name already (trace_name()). */
@@ -41,6 +42,8 @@ u64 live_stream_end(const LiveStream *s, u64 size);
 /* live_trace_end() came as far as this one. */
 bool live_stream_ended(const LiveStream *s);
 u64 live_stream_size(const LiveStream *s);
+/* Of the last packet with a mark that is in the file, with all before it; 0: there is none. */
+u64 live_stream_mark(const LiveStream *s);
 
 /* What was taken is on its way to the files. */
 void live_trace_push(LiveTrace *t);

@@ -116,6 +116,8 @@ int packets_take(Packets *p, unsigned flags, bool release, StreamPacket *ret)
 		return 1;
 	keep(p, ret);
 	stream_release(s);
+	if (!p->keeps)
+		stream_give(s, ret->position);
 	p->packets++;
 	p->before = ret->end;
 	p->discarded = ret->discarded;

@@ -13,6 +13,7 @@ typedef struct {
 	bool numbered;	   /* the ring's records are as they were written: numbers must be theirs */
 	u64 next;	   /* number behind the newest one seen, of those released */
 	u64 packets, before, discarded;
+	bool keeps;	   /* the memory of what is released: the test gives it back */
 	GArray *numbers;   /* u64: of all released, in order; NULL: not kept */
 } Packets;
 

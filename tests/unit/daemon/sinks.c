@@ -142,6 +142,7 @@ int __real_uring_write(Uring *u, int fd, const struct iovec *v, u32 n, u64 offse
 int __wrap_uring_write(Uring *u, int fd, const struct iovec *v, u32 n, u64 offset, void *tag);
 int __wrap_uring_write(Uring *u, int fd, const struct iovec *v, u32 n, u64 offset, void *tag)
 {
+	sinks_faults.n_requests++;
 	return fate(CALL_QUEUE, fd) == FAIL ? -EAGAIN : __real_uring_write(u, fd, v, n, offset, tag);
 }
 
@@ -151,7 +152,7 @@ bool __wrap_uring_reap(Uring *u, bool wait, void **ret_tag, ssize_t *ret_result)
 {
 	Fate what;
 
-	if (!__real_uring_reap(u, wait, ret_tag, ret_result))
+	if ((sinks_faults.hold && !wait) || !__real_uring_reap(u, wait, ret_tag, ret_result))
 		return false;
 	/* it was written, and is said not to be: the same as a disk that fails late */
 	what = fate(CALL_REAP, -1);
@@ -223,6 +224,7 @@ int sinks_offer(SinksFile *f, u64 size)
 		.fd = from_ring ? ring_fd : -1,
 		.fd_offset = from_ring ? offset : 0,
 		.n_records = (u64)g_test_rand_int_range(1, 1000),
+		.mark = f->ends->len + 1, /* how many packets: a refused one is offered again */
 	};
 	int r;
 
@@ -250,7 +252,28 @@ int sinks_offer(SinksFile *f, u64 size)
 		f->n_records += p.n_records;
 	}
 	g_assert_cmpuint(sink_size(f->sink), ==, f->bytes->len);
+	(void)sinks_check_mark(f);
 	return r;
+}
+
+u64 sinks_check_mark(SinksFile *f)
+{
+	_cleanup_close_ int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	u64 n = sink_mark(f->sink), begin = n > 1 ? g_array_index(f->ends, u64, n - 2) : 0, end;
+	g_autofree u8 *there = NULL;
+
+	g_assert_cmpuint(n, >=, f->marked);
+	g_assert_cmpuint(n, <=, f->ends->len);
+	if (n == f->marked)
+		return n;
+	f->marked = n;
+	end = g_array_index(f->ends, u64, n - 1);
+	if (fd < 0) /* removed by the test */
+		return n;
+	there = g_malloc(end - begin);
+	g_assert_cmpint(pread(fd, there, end - begin, (off_t)begin), ==, (gssize)(end - begin));
+	g_assert_cmpint(memcmp(there, f->bytes->data + begin, end - begin), ==, 0);
+	return n;
 }
 
 int sinks_descriptor(const SinksFile *f)
@@ -308,6 +331,7 @@ void sinks_flush(SinksFile *f)
 {
 	g_assert_cmpint(sink_flush(f->sink), ==, 0);
 	g_assert_cmpuint(sinks_file_size(f), ==, f->bytes->len);
+	g_assert_cmpuint(sinks_check_mark(f), ==, f->ends->len);
 	sinks_check_whole(f);
 }
 

@@ -31,6 +31,8 @@ typedef struct {
 	int errnos[4];	     /* what it fails with; 0: end */
 	int only_fd;	     /* -1: any */
 	bool refuse_queue, refuse_room;
+	bool hold;	     /* nobody hears of a request that is done before he waits for it */
+	u32 n_requests;	     /* out: of the queue */
 	u64 n_hit[N_CALLS];  /* out: faults that were made */
 } SinksFaults;
 
@@ -46,6 +48,7 @@ typedef struct {
 	GByteArray *bytes; /* taken, in order */
 	GArray *ends;	   /* u64: where packets end */
 	u64 n_records;	   /* taken */
+	u64 marked;	   /* packets that sink_mark() has said are in the file */
 } SinksFile;
 
 void sinks_open(SinksFile *f, SinkSet *set, const char *directory, const char *name);
@@ -53,6 +56,8 @@ void sinks_open(SinksFile *f, SinkSet *set, const char *directory, const char *n
 int sinks_offer(SinksFile *f, u64 size);
 /* 0 to `most`, as many small as large ones. */
 u64 sinks_size_by_chance(u64 most);
+/* What sink_mark() says is in the file is there: returns how many packets. */
+u64 sinks_check_mark(SinksFile *f);
 /* The file is a prefix of what was taken and ends with a packet; that of mmap may be longer. */
 void sinks_check_whole(SinksFile *f);
 /* Flushes and checks. */

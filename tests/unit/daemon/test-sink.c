@@ -110,6 +110,51 @@ static void test_wrong_sizes(const void *data)
 	gone(directory);
 }
 
+/* A packet that was taken is in the file when its request is done, and not before that: so long nobody may think so. */
+static void test_held(void)
+{
+	char *directory = sinks_disk();
+	SinksFile f[2];
+	SinkSet *set;
+	u32 n;
+
+	if (!directory)
+		return;
+	g_assert_cmpint(sink_set_new(&set, IO_DIRECT), ==, 0);
+	for (u32 i = 0; i < 2; i++) {
+		g_autofree char *name = g_strdup_printf("%u", i);
+
+		sinks_open(&f[i], set, directory, name);
+		g_assert_cmpint(sinks_offer(&f[i], 100000), ==, 0);
+		g_assert_cmpuint(sinks_check_mark(&f[i]), ==, 0);
+	}
+	sinks_faults.hold = true;
+	sink_push(f[0].sink);
+	n = sinks_faults.n_requests;
+	if (n > 0) {
+		/* also where it is asked for: what was not heard of is not there */
+		g_assert_cmpint(sinks_offer(&f[0], 5000), ==, 0);
+		g_assert_cmpint(sinks_offer(&f[1], 5000), ==, 0);
+		g_assert_cmpuint(sinks_check_mark(&f[0]), ==, 0);
+		g_assert_cmpuint(sinks_check_mark(&f[1]), ==, 0);
+		sinks_faults.hold = false;
+		/* with what had gathered behind it */
+		sink_set_settle(set);
+		g_assert_cmpuint(sinks_check_mark(&f[0]), ==, 2);
+		g_assert_cmpuint(sinks_check_mark(&f[1]), ==, 0);
+	} else {
+		g_test_message("there is no queue here: written on the spot");
+		g_assert_cmpuint(sinks_check_mark(&f[0]), ==, 1);
+	}
+	sinks_faults_off();
+	for (u32 i = 0; i < 2; i++) {
+		sinks_flush(&f[i]);
+		sinks_finish(&f[i]);
+	}
+	sink_set_free(set);
+	gone(directory);
+}
+
 /* ---- opening ---- */
 
 static int try_open(SinkSet *set, const char *directory, const char *name)
@@ -296,5 +341,6 @@ int main(int argc, char **argv)
 		}
 	}
 	g_test_add_func("/sink/refused", test_refused);
+	g_test_add_func("/sink/held", test_held);
 	return g_test_run();
 }

@@ -169,6 +169,76 @@ static void test_laps(gconstpointer kind)
 	ring_deinit(&ring);
 }
 
+static u64 fill(struct ring *ring, u64 *n)
+{
+	u64 before = *n;
+
+	while (ring_write(ring, 1, n, sizeof(*n)) == RECORD_DONE)
+		++*n;
+	return *n - before;
+}
+
+/* What was taken is the writers' only when it was given back; a sub-buffer as a whole, when all before it was. A stream that
+ * begins anew, as after a kill, has everything that was not. */
+static void test_given(gconstpointer kind)
+{
+	g_autoptr(GArray) positions = g_array_new(false, false, sizeof(u64)), numbers = g_array_new(false, false, sizeof(u64));
+	u64 n = 0, sub, given = 0, first;
+	struct ring ring;
+	StreamPacket k;
+	Packets p;
+
+	ring_init(&ring, GPOINTER_TO_UINT(kind), ABI_POLICY_DISCARD, 0);
+	packets_init(&p, ring.region.map, ring.region.fd, &ring.geometry, ring.target, &ring.clock);
+	p.keeps = true;
+	sub = p.stream.reader.sub_size;
+	/* a part of the first sub-buffer, the rest of it, and all others */
+	for (; n < 10; n++)
+		g_assert_cmpint(ring_write(&ring, 1, &n, sizeof(n)), ==, RECORD_DONE);
+	g_assert_cmpint(packets_take(&p, STREAM_PARTIAL, true, &k), ==, 1);
+	g_array_append_val(positions, k.position);
+	g_assert_cmpuint(fill(&ring, &n), >, 0);
+	while (packets_take(&p, STREAM_PARTIAL, true, &k) == 1)
+		g_array_append_val(positions, k.position);
+	g_assert_cmpuint(p.stream.counters.kept, ==, n);
+	g_assert_cmpuint(positions->len, >, ABI_MIN_SUBS);
+	g_assert_cmpuint(fill(&ring, &n), ==, 0);
+	g_assert_cmpuint(p.stream.reader.line->consumed, ==, 0);
+	for (u32 i = 0; i < positions->len; i++) {
+		u64 at = g_array_index(positions, u64, i);
+
+		/* what is no position, and what was given before, is nothing */
+		stream_give(&p.stream, p.stream.done + sub);
+		stream_give(&p.stream, 0);
+		stream_give(&p.stream, at);
+		stream_give(&p.stream, at);
+		g_assert_cmpuint(p.stream.reader.line->consumed, ==, at & ~(sub - 1));
+		g_assert_cmpuint(stream_given(&p.stream), ==, at & ~(sub - 1));
+		if (i == positions->len / 2)
+			given = at & ~(sub - 1);
+		if (!given)
+			continue;
+		/* the second half of the ring is not given back: killed now */
+		packets_restart(&p, ring.region.map, ring.region.fd, &ring.geometry, ring.target, &ring.clock);
+		p.numbers = numbers;
+		(void)packets_drain(&p, STREAM_PARTIAL);
+		break;
+	}
+	g_assert_cmpuint(given, >, 0);
+	g_assert_cmpuint(numbers->len, >, 0);
+	first = g_array_index(numbers, u64, 0);
+	for (u32 i = 0; i < numbers->len; i++)
+		g_assert_cmpuint(g_array_index(numbers, u64, i), ==, first + i);
+	g_assert_cmpuint(first + numbers->len, ==, n);
+	/* all of it, at once, from the last one */
+	stream_give(&p.stream, p.stream.last);
+	g_assert_cmpuint(p.stream.reader.line->consumed, ==, p.stream.done & ~(sub - 1));
+	g_assert_cmpuint(fill(&ring, &n), >, 0);
+	p.numbers = NULL;
+	packets_clear(&p);
+	ring_deinit(&ring);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -179,6 +249,7 @@ int main(int argc, char **argv)
 		} tests[] = { { "discard", test_discard },
 			      { "overwrite", test_overwrite },
 			      { "block", test_block },
+			      { "given", test_given },
 			      { "laps", test_laps } };
 
 		for (u32 i = 0; i < ELEMENTSOF(tests); i++) {
