@@ -185,6 +185,7 @@ static int read_session(Restored *r, const char *line)
 	if (!s)
 		return -EBADMSG;
 	session_clear_numbers(s);
+	s->told = true;
 	s->planned = get_geometry(line, &s->geometry);
 	s->draining = get_bool(line, "draining");
 	s->running = get_bool(line, "running") && s->planned &&

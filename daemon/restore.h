@@ -29,6 +29,7 @@ struct RestoredSession {
 	u32 line;
 	u64 said;
 	bool running, planned, draining;
+	bool told; /* its numbers were; else nobody knows whether it ran */
 	bool again; /* it ran, but cannot run on: it begins anew */
 	u32 slot, generation;
 	struct geometry geometry;

@@ -127,6 +127,10 @@ static void session_take(Takeover *t, Manager *m, RestoredSession *v)
 		goto over;
 	}
 	c = NULL;
+	if (!v->told) {
+		refuse(t, "session '%s': its numbers", v->name);
+		v->again = s->config->autostart;
+	}
 	session_take_numbers(s, v);
 	if (v->planned) {
 		s->geometry = v->geometry;
@@ -138,7 +142,7 @@ static void session_take(Takeover *t, Manager *m, RestoredSession *v)
 		s->generation = v->generation;
 		return;
 	}
-	v->again = ran;
+	v->again |= ran;
 over:
 	if (running)
 		board_session_end(m->ground.board, v->slot);

@@ -2,6 +2,7 @@
 /* The daemon dies, and the next one goes on: programs do not notice, and nothing that was recorded is missing or there twice. */
 #include "tests/integration/daemon/keeper.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -131,9 +132,348 @@ static void test_writing(const void *io)
 	keeper_down(&k);
 }
 
+/* ---- what is damaged ---- */
+
+/* Flips a byte of the first line of the account that has both texts in it. */
+static void damage(const Keeper *k, const char *what, const char *and)
+{
+	int fd = keeper_fd(k, "state");
+	g_autofree char *all = g_malloc0(1 << 20);
+	bool done = false;
+
+	g_assert_cmpint(fd, >=, 0);
+	for (int half = 0; half < 2 && !done; half++) {
+		const off_t at = 4096 + (off_t)half * (64 << 20);
+
+		g_assert_cmpint(pread(fd, all, (1 << 20) - 1, at), >=, 0);
+		for (char *p = all; *p && !done;) {
+			char *end = strchr(p, '\n');
+
+			if (!end)
+				break;
+			*end = 0;
+			if (strstr(p, what) && strstr(p, and)) {
+				char c = '?';
+
+				g_assert_cmpint(pwrite(fd, &c, 1, at + (end - all) - 1), ==, 1);
+				done = true;
+			}
+			p = end + 1;
+		}
+	}
+	g_assert_true(done);
+}
+
+/* Every line of this kind. */
+static void damage_all(const Keeper *k, const char *kind)
+{
+	int fd = keeper_fd(k, "state");
+	g_autofree char *all = g_malloc0(1 << 20);
+
+	for (int half = 0; half < 2; half++) {
+		const off_t at = 4096 + (off_t)half * (64 << 20);
+
+		g_assert_cmpint(pread(fd, all, (1 << 20) - 1, at), >=, 0);
+		for (char *p = all; (p = strstr(p, kind)); p++)
+			g_assert_cmpint(pwrite(fd, "?", 1, at + (p - all)), ==, 1);
+	}
+}
+
+#define TWO                                                                                        \
+	"sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = \"4M\";"      \
+	" snapshot: { on_crash = true; min_interval = \"0\"; }; };"                                \
+	" other: { autostart = true; events = [ \"shop:*\" ]; memory = \"4M\";"                   \
+	" snapshot: { on_crash = true; min_interval = \"0\"; }; }; };"
+
+/* One of two sessions' rings are not what is said of them: the other goes on, and it begins anew. */
+static void test_damaged_owner(void)
+{
+	char *one, *two, **found;
+	KeptProgram p;
+	GArray *v;
+	Keeper k;
+
+	keeper_up(&k, TWO);
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 1000");
+	(void)keeper_end(&k, SIGKILL);
+	damage(&k, " owner number=", "session=other");
+	keeper_start(&k);
+	(void)kept_program_ask(&p, "record 10");
+	(void)kept_program_ask(&p, "record 10");
+	crash(&p);
+	one = snapshots(&k);
+	two = g_build_filename(k.state, "snapshots", "other", NULL);
+	found = paths_await(one, "-crash", 1);
+	check_run(found[0], 1020);
+	g_strfreev(found);
+	/* of the other, what came after */
+	found = paths_await(two, "-crash", 1);
+	v = trace_numbers(found[0], "shop:");
+	g_assert_cmpuint(v->len, >=, 10);
+	g_assert_cmpuint(g_array_index(v, u64, v->len - 1), ==, 1019);
+	g_array_unref(v);
+	g_strfreev(found);
+	g_free(one);
+	g_free(two);
+	keeper_down(&k);
+}
+
+typedef struct {
+	const char *name; /* of what is damaged */
+	void (*damage)(Keeper *k);
+} Damage;
+
+static void lose_ring(Keeper *k)
+{
+	for (guint i = k->names->len; i > 0; i--)
+		if (g_str_equal(g_ptr_array_index(k->names, i - 1), "ring-1")) {
+			(void)close(g_array_index(k->fds, int, i - 1));
+			g_ptr_array_remove_index(k->names, i - 1);
+			g_array_remove_index(k->fds, i - 1);
+		}
+}
+
+static void other_file(Keeper *k, const char *name)
+{
+	for (guint i = 0; i < k->names->len; i++)
+		if (g_str_equal(g_ptr_array_index(k->names, i), name)) {
+			char *path = g_build_filename(k->directory, "strange", NULL);
+			int fd;
+
+			g_assert_true(g_file_set_contents(path, "strange", -1, NULL));
+			fd = open(path, O_RDWR | O_CLOEXEC);
+			(void)close(g_array_index(k->fds, int, i));
+			g_array_index(k->fds, int, i) = fd;
+			g_free(path);
+		}
+}
+
+static void strange_ring(Keeper *k)
+{
+	other_file(k, "ring-1");
+}
+
+static void strange_state(Keeper *k)
+{
+	other_file(k, "state");
+}
+
+static void strange_marks(Keeper *k)
+{
+	other_file(k, "marks");
+}
+
+static void strange_program(Keeper *k)
+{
+	for (guint i = 0; i < k->names->len; i++)
+		if (g_str_has_prefix(g_ptr_array_index(k->names, i), "program-"))
+			other_file(k, g_ptr_array_index(k->names, i));
+}
+
+static void no_ids(Keeper *k)
+{
+	damage_all(k, " id owner");
+}
+
+static void no_programs(Keeper *k)
+{
+	damage_all(k, " program number");
+}
+
+static void no_sessions(Keeper *k)
+{
+	damage_all(k, " session name");
+}
+
+static void no_configs(Keeper *k)
+{
+	damage_all(k, " config name");
+}
+
+static void no_head(Keeper *k)
+{
+	g_assert_cmpint(pwrite(keeper_fd(k, "state"), "????????", 8, 0), ==, 8);
+}
+
+static void long_tip(Keeper *k)
+{
+	const u64 tip = UINT64_MAX;
+
+	g_assert_cmpint(pwrite(keeper_fd(k, "state"), &tip, sizeof(tip), 24), ==, sizeof(tip));
+}
+
+static void garbage(Keeper *k)
+{
+	GRand *r = g_rand_new_with_seed((guint32)g_test_rand_int());
+
+	for (int i = 0; i < 4000; i++) {
+		u8 c = (u8)g_rand_int(r);
+
+		(void)!pwrite(keeper_fd(k, "state"), &c, 1, 4096 + g_rand_int_range(r, 0, 8192));
+		(void)!pwrite(keeper_fd(k, "state"), &c, 1, 4096 + (64 << 20) + g_rand_int_range(r, 0, 8192));
+	}
+	g_rand_free(r);
+}
+
+/* Whatever is wrong: the daemon comes up, and records and keeps crashes. */
+static void test_damaged(const void *damage)
+{
+	const Damage *d = damage;
+	char *directory, **found;
+	KeptProgram p;
+	GArray *v;
+	Keeper k;
+
+	keeper_up(&k, FLIGHT("io = \"none\";"));
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 1000");
+	(void)keeper_end(&k, SIGKILL);
+	d->damage(&k);
+	keeper_start(&k);
+	(void)kept_program_ask(&p, "record 10");
+	(void)kept_program_ask(&p, "record 10");
+	crash(&p);
+	directory = snapshots(&k);
+	found = paths_await(directory, "-crash", 1);
+	v = trace_numbers(found[0], "shop:");
+	g_assert_cmpuint(v->len, >=, 10);
+	g_assert_cmpuint(g_array_index(v, u64, v->len - 1), ==, 1019);
+	g_array_unref(v);
+	g_strfreev(found);
+	g_free(directory);
+	/* and nothing strange stays in the store for ever */
+	(void)keeper_end(&k, SIGKILL);
+	keeper_start(&k);
+	g_assert_cmpuint(keeper_n(&k), <=, 5);
+	keeper_down(&k);
+}
+
+/* ---- daemons that die of it ---- */
+
+/* By a fault of its own, soon, again and again: the memory is set aside. By SIGKILL, as often as you like: it is not. */
+static void test_faults(void)
+{
+	char *aside, **found;
+	KeptProgram p;
+	Keeper k;
+
+	keeper_up(&k, FLIGHT("io = \"none\";"));
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 1000");
+	aside = g_build_filename(k.state, "quarantine", NULL);
+	for (int i = 0; i < 5; i++) {
+		(void)keeper_end(&k, SIGKILL);
+		keeper_start(&k);
+	}
+	for (int i = 0; i < 3; i++) {
+		g_assert_false(g_file_test(aside, G_FILE_TEST_EXISTS));
+		g_assert_true(WIFSIGNALED(keeper_end(&k, SIGSEGV)));
+		keeper_start(&k);
+	}
+	found = paths_await(aside, "Z", 1);
+	{
+		char *state = g_build_filename(found[0], "state", NULL), *ring = g_build_filename(found[0], "ring-1", NULL);
+
+		g_assert_true(g_file_test(state, G_FILE_TEST_IS_REGULAR));
+		g_assert_true(g_file_test(ring, G_FILE_TEST_IS_REGULAR));
+		g_free(state);
+		g_free(ring);
+	}
+	g_strfreev(found);
+	/* it begins anew, and records */
+	(void)kept_program_ask(&p, "record 10");
+	(void)kept_program_ask(&p, "record 10");
+	crash(&p);
+	g_free(aside);
+	aside = snapshots(&k);
+	found = paths_await(aside, "-crash", 1);
+	g_strfreev(found);
+	g_free(aside);
+	keeper_down(&k);
+}
+
+/* ---- limits and settings ---- */
+
+/* What the store cannot hold is refused, and everything else goes on. */
+static void test_full(void)
+{
+	KeptProgram p[4];
+	Keeper k;
+
+	(void)g_setenv("FDSTORE", "4", true); /* state, marks, and two */
+	keeper_up(&k, FLIGHT("buffers = \"per-process\";"));
+	keeper_start(&k);
+	(void)g_unsetenv("FDSTORE");
+	for (size_t i = 0; i < G_N_ELEMENTS(p); i++) {
+		kept_program_start(&p[i], &k);
+		(void)kept_program_ask(&p[i], "record 10");
+	}
+	(void)keeper_end(&k, SIGKILL);
+	g_assert_cmpint(keeper_fd(&k, "ring-2"), >=, 0);
+	g_assert_cmpuint(keeper_n(&k), ==, 4);
+	for (size_t i = 0; i < G_N_ELEMENTS(p); i++)
+		kept_program_end(&p[i]);
+	keeper_down(&k);
+}
+
+/* The files say something else meanwhile: they are followed. */
+static void test_configured(void)
+{
+	char *directory, **found;
+	KeptProgram p;
+	GArray *v;
+	Keeper k;
+
+	keeper_up(&k, FLIGHT("io = \"none\";"));
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 100");
+	(void)keeper_end(&k, SIGKILL);
+	keeper_configure(&k, FLIGHT("exclude = [ \"shop:order\" ];"));
+	keeper_start(&k);
+	(void)kept_program_ask(&p, "record 100");
+	(void)kept_program_ask(&p, "extra 50");
+	crash(&p);
+	directory = snapshots(&k);
+	found = paths_await(directory, "-crash", 1);
+	v = trace_numbers(found[0], "shop:order");
+	/* what ran on is there; the change may have come a call late */
+	g_assert_cmpuint(v->len, >=, 100);
+	g_assert_cmpuint(v->len, <, 200);
+	g_array_unref(v);
+	v = trace_numbers(found[0], "shop:extra");
+	g_assert_cmpuint(v->len, ==, 50);
+	g_array_unref(v);
+	g_strfreev(found);
+	g_free(directory);
+	keeper_down(&k);
+}
+
 int main(int argc, char **argv)
 {
+	static const Damage damages[] = {
+		{ "ring-lost", lose_ring },	  { "ring-strange", strange_ring }, { "state-strange", strange_state },
+		{ "marks-strange", strange_marks }, { "program-strange", strange_program },
+		{ "ids", no_ids },		  { "programs", no_programs },	    { "sessions", no_sessions },
+		{ "configurations", no_configs }, { "head", no_head },		    { "tip", long_tip },
+		{ "garbage", garbage },
+	};
+
 	g_test_init(&argc, &argv, NULL);
+	g_test_add_func("/takeover/damaged/owner", test_damaged_owner);
+	for (size_t i = 0; i < G_N_ELEMENTS(damages); i++) {
+		char *name = g_strdup_printf("/takeover/damaged/%s", damages[i].name);
+
+		g_test_add_data_func(name, &damages[i], test_damaged);
+		g_free(name);
+	}
+	g_test_add_func("/takeover/faults", test_faults);
+	g_test_add_func("/takeover/full", test_full);
+	g_test_add_func("/takeover/configured", test_configured);
 	g_test_add_data_func("/takeover/flight/user", "per-user", test_flight);
 	g_test_add_data_func("/takeover/flight/process", "per-process", test_flight);
 	g_test_add_func("/takeover/crash-meanwhile", test_crash_meanwhile);
