@@ -77,35 +77,66 @@ static int configure(Consumer *c, Order *o)
 	return 0;
 }
 
-/* 0: done with; 1: later; -errno */
-static int obey(Consumer *c, Order *o)
+static bool is_of_feed(const Order *o)
+{
+	return o->kind == ORDER_ADD || o->kind == ORDER_RETIRE;
+}
+
+static void obey_of_feed(Consumer *c, Order *o)
 {
 	Feed **at;
-	int r = 0;
 
-	switch (o->kind) {
-	case ORDER_ADD:
-		for (at = &c->feeds; *at;)
-			at = &(*at)->next;
-		o->feed->next = NULL;
-		o->feed->retiring = false;
-		*at = o->feed;
-		break;
-	case ORDER_RETIRE:
+	if (o->kind == ORDER_RETIRE) {
 		o->feed->retiring = true;
 		o->feed->n_lingers = 0;
 		c->flush_at = 0;
-		break;
-	case ORDER_CONFIGURE:
+		return;
+	}
+	for (at = &c->feeds; *at;)
+		at = &(*at)->next;
+	o->feed->next = NULL;
+	o->feed->retiring = false;
+	*at = o->feed;
+}
+
+/* Those overtake what waits for the disk: a program that has just come needs its rings emptied now, and one that is gone gives its
+ * memory back. Among themselves they keep their order. */
+static void obey_of_feeds(Consumer *c)
+{
+	Order *taken = NULL, **end = &taken;
+
+	(void)pthread_mutex_lock(&c->lock);
+	for (Order **p = &c->orders, *o; (o = *p);) {
+		if (!is_of_feed(o)) {
+			p = &o->next;
+			continue;
+		}
+		*p = o->next;
+		o->next = NULL;
+		*end = o;
+		end = &o->next;
+	}
+	(void)pthread_mutex_unlock(&c->lock);
+	for (Order *o = taken, *next; o; o = next) {
+		next = o->next;
+		obey_of_feed(c, o);
+		consumer_order_free(o);
+	}
+}
+
+/* 0: done with; 1: later; -errno */
+static int obey(Consumer *c, Order *o)
+{
+	int r;
+
+	if (o->kind == ORDER_CONFIGURE) {
 		r = configure(c, o);
-		break;
-	case ORDER_ROTATE:
+	} else {
 		r = consumer_end_chunk(c, o->token);
 		if (r == -ENODATA) {
 			consumer_rotated(c, o->token, NULL, r);
 			r = 0;
 		}
-		break;
 	}
 	return r == -EBUSY ? 1 : r;
 }
@@ -117,11 +148,14 @@ int consumer_obey(Consumer *c)
 		Order *o;
 		int r;
 
+		obey_of_feeds(c);
 		(void)pthread_mutex_lock(&c->lock);
 		o = c->orders;
 		(void)pthread_mutex_unlock(&c->lock);
 		if (!o)
 			return 0;
+		if (is_of_feed(o))
+			continue; /* it has come meanwhile */
 		r = obey(c, o);
 		if (r == 1) {
 			c->later = true;
@@ -131,13 +165,11 @@ int consumer_obey(Consumer *c)
 			return r;
 		if (r < 0)
 			consumer_rotated(c, o->token, NULL, r);
-		/* only this thread takes from the front, and the loop adds behind it */
+		/* only this thread takes any, and the loop adds behind it */
 		(void)pthread_mutex_lock(&c->lock);
 		c->orders = o->next;
 		(void)pthread_mutex_unlock(&c->lock);
-		(void)session_config_free(o->config);
-		free(o->path);
-		free(o);
+		consumer_order_free(o);
 		if (r < 0)
 			return r;
 	}

@@ -72,7 +72,7 @@ struct Consumer {
 	u64 stop_by;	 /* CLOCK_MONOTONIC: then what cannot be written stays where it is; 0: it was not stopped */
 	u64 flush_at;
 	u32 deaf;	 /* turns for which nobody is relied on to call */
-	bool later;	 /* the first order waits for chunks that are on their way to the disk */
+	bool later;	 /* an order waits for chunks that are on their way to the disk */
 	int close_error; /* of the last chunk that did not get there; 0: none */
 };
 
@@ -85,7 +85,8 @@ void consumer_on_closed(void *userdata, const char *path, u64 n_records, int err
 int consumer_pass(Consumer *c, bool partial);
 
 /* consumer-orders.c: of the thread */
-/* In their order. One that cannot be obeyed now is the first again next time, except that who rotates hears of trouble. */
+/* Feeds come and go at once; the rest in its order. One that cannot be obeyed now is the first again next time, except that who rotates
+ * hears of trouble. */
 int consumer_obey(Consumer *c);
 /* Everything up to now goes into this chunk, which ends. 0, -ENODATA: there is none; -EBUSY: later; -errno. */
 int consumer_end_chunk(Consumer *c, void *token);
@@ -94,6 +95,7 @@ void consumer_give_up(Consumer *c);
 /* Answers who asked for a rotation, if anybody did: with where the trace is, or (path is NULL) why there is none. */
 void consumer_rotated(Consumer *c, void *token, const char *path, int error);
 
+void consumer_order_free(Order *o);
 /* Appends an event for the loop; takes text. From the thread. */
 void consumer_tell(Consumer *c, EventKind kind, char *text, u64 n_records, Feed *feed, void *token,
 		   const Failure *failure);

@@ -79,6 +79,15 @@ static int take(Consumer *c, Feed *f, u32 i, bool partial)
 	return 1;
 }
 
+/* By their rings, which may be ahead of our configuration: that one may wait for the disk. */
+static bool anybody_blocks(const Consumer *c)
+{
+	for (const Feed *f = c->feeds; f; f = f->next)
+		if (f->geometry.policy == ABI_POLICY_BLOCK)
+			return true;
+	return false;
+}
+
 int consumer_pass(Consumer *c, bool partial)
 {
 	int n = 0;
@@ -99,7 +108,7 @@ int consumer_pass(Consumer *c, bool partial)
 		}
 		if (n == before)
 			break;
-		if (c->config->policy == POLICY_BLOCK)
+		if (anybody_blocks(c))
 			beacon_progress(&c->beacon);
 	}
 	return n;

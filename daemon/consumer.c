@@ -16,7 +16,7 @@ static void event_free(Event *e)
 	free(e);
 }
 
-static void order_free(Order *o)
+void consumer_order_free(Order *o)
 {
 	(void)session_config_free(o->config);
 	free(o->path);
@@ -282,7 +282,7 @@ Consumer *consumer_free(Consumer *c, u64 timeout_ns)
 	}
 	for (Order *o = c->orders, *next; o; o = next) {
 		next = o->next;
-		order_free(o);
+		consumer_order_free(o);
 	}
 	c->event_fd = close_fd(c->event_fd);
 	(void)pthread_cond_destroy(&c->wake);
@@ -338,7 +338,7 @@ int consumer_configure(Consumer *c, const SessionConfig *config, const char *pat
 	o->config = session_config_copy(config);
 	o->path = strdup(path);
 	if (!o->config || !o->path) {
-		order_free(o);
+		consumer_order_free(o);
 		return -ENOMEM;
 	}
 	consumer_order(c, o);

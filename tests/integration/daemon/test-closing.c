@@ -7,9 +7,10 @@
 
 #include "daemon/output.h"
 
-#define CONFIG                                                                                          \
+#define CONFIG_WITH(settings)                                                                           \
 	"sessions: { log: { autostart = true; events = [ \"shop:*\" ]; output_keep_free = \"0\"; "         \
-	"policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };"
+	"policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; " settings " }; };"
+#define CONFIG CONFIG_WITH("")
 
 /* More than may be on their way at one time. */
 #define ROTATIONS (OUTPUT_MAX_CLOSING + 2)
@@ -79,8 +80,10 @@ static void on_stopped(void *userdata, const Failure *failure)
 	a->stopped = true;
 }
 
+/* Threads come to the gate without a word to the loop. */
 static bool all_closing(void *userdata)
 {
+	house_turn(((Answers *)userdata)->h, 1000);
 	return gate_reached() >= ((Answers *)userdata)->closing;
 }
 
@@ -211,6 +214,59 @@ static void test_anew(House *h, gconstpointer unused)
 	g_free(other);
 }
 
+typedef struct {
+	House *h;
+	u64 n;
+} Count;
+
+static bool all_written(void *userdata)
+{
+	Count *c = userdata;
+
+	house_turn(c->h, 1000);
+	return house_info(c->h, "log").written >= c->n;
+}
+
+static bool few_owners(void *userdata)
+{
+	Count *c = userdata;
+
+	house_turn(c->h, 1000);
+	return house_info(c->h, "log").n_owners <= c->n;
+}
+
+/* Programs that come while rotations wait for the disk are served, and those that go leave no memory. */
+static void test_crowd(House *h, gconstpointer unused)
+{
+	Count written = { h, 100 * ROTATIONS }, owners = { h, 12 };
+	Answers a = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, ROTATIONS);
+	for (int i = 0; i < 20; i++) {
+		Program one;
+
+		program_start(h, &one, 0);
+		(void)program_ask(&one, "record 100");
+		program_end(&one);
+		written.n += 100;
+	}
+	house_until(h, all_written, &written);
+	house_until(h, few_owners, &owners);
+	g_assert_cmpint(a.n, ==, 0);
+	gate_set(false);
+	house_until(h, all_answered, &a);
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	house_until(h, is_stopped, &a);
+	g_assert_cmpuint(house_info(h, "log").written, ==, written.n);
+	g_assert_cmpuint(trace_count(house_info(h, "log").output, "shop:order"), ==, written.n);
+	for (int i = 0; i < ROTATIONS; i++)
+		g_free(a.paths[i]);
+	program_end(&p);
+}
+
 static bool has_trace(void *userdata)
 {
 	return ((House *)userdata)->n_traces > 0;
@@ -252,5 +308,7 @@ int main(int argc, char **argv)
 	g_test_add("/closing/stop", House, CONFIG, house_up, test_stop, house_down);
 	g_test_add("/closing/again", House, CONFIG, house_up, test_again, house_down);
 	g_test_add("/closing/anew", House, CONFIG, house_up, test_anew, house_down);
+	g_test_add("/closing/crowd", House, CONFIG_WITH("buffers = \"per-process\"; memory = \"1M\";"), house_up,
+		   test_crowd, house_down);
 	return g_test_run();
 }
