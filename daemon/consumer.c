@@ -192,8 +192,8 @@ int consumer_new(Consumer **ret, const ConsumerOptions *o, Failure *f, Failure *
 		r = output_open(c->output);
 		if (r == -EWOULDBLOCK)
 			(void)failure_set(ret_trouble, FAILURE_BUSY,
-					  "session '%s': another session writes to %s; give one of them "
-					  "another output",
+					  "session '%s': another session writes to %s, or finishes a trace there; "
+					  "give one of them another output, or try again when that is done",
 					  c->config->name, o->path);
 		else if (r < 0)
 			(void)failure_set(ret_trouble, FAILURE_IO, "session '%s': cannot write to %s: %s",

@@ -213,9 +213,24 @@ static void leftovers_close(Output *o)
 	(void)closedir(d);
 }
 
+/* The lock of a directory is its first descriptor's, and lasts until everything that goes on there is done: also once we have moved
+ * elsewhere. Who comes back to it meanwhile has it still. -1: nothing of ours goes on there. */
+static int output_regain(const Output *o, int fd)
+{
+	struct stat there, is;
+
+	if (fstat(fd, &there) < 0)
+		return -1;
+	for (const Closing *c = o->closing; c; c = c->next)
+		if (fstat(c->fd, &is) == 0 && is.st_dev == there.st_dev && is.st_ino == there.st_ino)
+			return fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
+	return -1;
+}
+
 int output_open(Output *o)
 {
 	_cleanup_close_ int fd = -1;
+	int kept;
 	int r;
 
 	if (o->fd >= 0)
@@ -226,10 +241,12 @@ int output_open(Output *o)
 	fd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* two that write here would remove each other's chunks */
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+	kept = output_regain(o, fd);
+	/* Two that write here would remove each other's chunks, and take one that is not quite finished for what a dead daemon
+	 * left. */
+	if (kept < 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
-	o->fd = steal_fd(fd);
+	o->fd = kept < 0 ? steal_fd(fd) : kept;
 	leftovers_close(o);
 	return 0;
 }

@@ -51,7 +51,9 @@ char *trouble_text(const char *path, int error)
 			     path);
 		break;
 	case -EWOULDBLOCK:
-		r = asprintf(&text, "%s: another session writes there; give one of them another output", path);
+		r = asprintf(&text, "%s: another session writes there, or finishes a trace; it is tried again, but if that lasts "
+			     "give one of them another output",
+			     path);
 		break;
 	default:
 		r = asprintf(&text, "%s: cannot write: %s; events stay in memory as far as they fit, and it is "

@@ -2,7 +2,9 @@
 /* A disk that does not answer for a while, stood in for by a gate before the end of every trace (linked in by --wrap). */
 #include "tests/integration/daemon/house.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "daemon/output.h"
@@ -267,6 +269,83 @@ static void test_crowd(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+static bool other_in_trouble(void *userdata)
+{
+	house_turn(userdata, 1000);
+	return house_info(userdata, "other").trouble[0] != 0;
+}
+
+static bool other_writes(void *userdata)
+{
+	house_turn(userdata, 1000);
+	return house_info(userdata, "other").written >= 100;
+}
+
+static bool has_traces(void *userdata)
+{
+	Count *c = userdata;
+
+	return c->h->n_traces >= c->n;
+}
+
+static bool is_locked(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+
+	g_assert_cmpint(fd, >=, 0);
+	r = flock(fd, LOCK_EX | LOCK_NB);
+	if (r < 0)
+		g_assert_cmpint(errno, ==, EWOULDBLOCK);
+	(void)close(fd);
+	return r < 0;
+}
+
+/* It writes elsewhere while a trace is on its way to the disk. Who else wants the directory, of this daemon or of another, must not
+ * take that trace for what a dead one left: it waits until it is finished. */
+static void test_other(House *h, gconstpointer unused)
+{
+	char *elsewhere = g_build_filename(h->directory, "elsewhere", NULL), *first = g_strdup(house_info(h, "log").output);
+	SessionConfig *c = session_config_copy(manager_find(h->manager, "log")->config);
+	ConfigValue v = { .type = CONFIG_STRING, .string = elsewhere };
+	char *text = NULL, *config;
+	Count written = { h, 200 }, traces = { h, 1 };
+	Answers a = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, 1);
+	g_assert_cmpint(session_config_set(c, "output", &v, &text), ==, 0);
+	g_assert_cmpint(manager_configure_session(h->manager, c, &f), ==, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, all_written, &written);
+	g_assert_true(is_locked(elsewhere));
+	g_assert_true(is_locked(first));
+	config = g_strdup_printf("sessions: { log: { autostart = true; events = [ \"shop:*\" ]; output = \"%s\"; "
+				 "output_keep_free = \"0\"; policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; "
+				 "other: { autostart = true; events = [ \"shop:*\" ]; output = \"%s\"; "
+				 "output_keep_free = \"0\"; policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };",
+				 elsewhere, first);
+	house_configure(h, config);
+	g_assert_cmpint(manager_reload(h->manager, &f), ==, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, other_in_trouble, h);
+	g_assert_nonnull(strstr(house_info(h, "other").trouble, "finishes"));
+	g_assert_cmpint(a.n, ==, 0);
+	gate_set(false);
+	house_until(h, other_writes, h);
+	house_until(h, has_traces, &traces);
+	g_assert_cmpint(a.n, ==, 1);
+	g_assert_nonnull(a.paths[0]);
+	g_assert_cmpuint(trace_count(a.paths[0], "shop:order"), ==, 100);
+	g_assert_cmpuint(trace_count(first, "shop:order"), ==, 200);
+	g_free(a.paths[0]);
+	g_free(config);
+	g_free(elsewhere);
+	g_free(first);
+	program_end(&p);
+}
+
 static bool has_trace(void *userdata)
 {
 	return ((House *)userdata)->n_traces > 0;
@@ -308,6 +387,7 @@ int main(int argc, char **argv)
 	g_test_add("/closing/stop", House, CONFIG, house_up, test_stop, house_down);
 	g_test_add("/closing/again", House, CONFIG, house_up, test_again, house_down);
 	g_test_add("/closing/anew", House, CONFIG, house_up, test_anew, house_down);
+	g_test_add("/closing/other", House, CONFIG, house_up, test_other, house_down);
 	g_test_add("/closing/crowd", House, CONFIG_WITH("buffers = \"per-process\"; memory = \"1M\";"), house_up,
 		   test_crowd, house_down);
 	return g_test_run();
