@@ -272,6 +272,7 @@ static int session_begin(Session *s, bool strict, Failure *f)
 	if (r < 0)
 		return r;
 	s->running = true;
+	s->start_wanted = false;
 	scope_buckets(&s->scope, buckets);
 	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
 	journal_log(LOG_INFO,
@@ -288,16 +289,26 @@ int session_start(Session *s, Failure *f)
 
 int session_start_anyway(Session *s, Failure *f)
 {
+	/* nobody is there who could try again */
+	if (s->writing && !s->running) {
+		s->start_wanted = true;
+		log_info("session '%s' starts when what it recorded is written", s->config->name);
+		return 0;
+	}
 	return session_begin(s, false, f);
 }
 
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 {
-	if (!s->running)
+	if (!s->running && !s->start_wanted)
 		return failure_set(f, FAILURE_NOT_RUNNING, "session '%s' is not running",
 				   s->config->name);
 	if (s->writing && done && writing_wait(s->writing, done, userdata) < 0)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	if (!s->running) {
+		s->start_wanted = false;
+		return 0;
+	}
 	board_session_end(s->ground->board, s->slot);
 	s->running = false;
 	for (Owner *o = s->owners; o; o = o->next)
@@ -379,8 +390,15 @@ static void session_rewrite(Session *s)
 
 void session_writing_ended(Session *s)
 {
-	if (s->running)
+	Failure f = FAILURE_NULL;
+
+	if (s->running) {
 		session_rewrite(s);
+	} else if (s->start_wanted) {
+		s->start_wanted = false;
+		if (session_begin(s, false, &f) < 0)
+			log_error("%s", f.text);
+	}
 }
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)
@@ -404,6 +422,7 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	s->scope = scope;
 	(void)session_config_free(s->config);
 	s->config = config;
+	s->start_wanted &= config->autostart;
 	(void)session_set_directories(s);
 	if (rings) {
 		s->geometry = g;

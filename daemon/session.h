@@ -18,6 +18,7 @@ struct Session {
 	char *output;	 /* ... and of what it writes continuously */
 	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
 	bool running;
+	bool start_wanted; /* once what it recorded before is written; not while it runs */
 	u32 slot, generation; /* while running */
 	struct geometry geometry; /* of rings made from now on */
 	bool planned;
@@ -44,9 +45,10 @@ DEFINE_CLEANUP(Session *, session_free)
 /* FAILURE_SESSION_RUNNING; FAILURE_LIMIT: no slot or the rings of one owner would not fit the limits; FAILURE_NO_MEMORY: they
  * would not fit the machine; all with numbers. */
 int session_start(Session *s, Failure *f);
-/* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record. */
+/* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record, and one that was stopped and
+ * still writes starts when that is done. */
 int session_start_anyway(Session *s, Failure *f);
-/* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
+/* No program records any more, nor will when it was to start later. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
  * nothing was done, and done is not called. */
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
 /* Its writing has ended; a session that was told to write again meanwhile does so now. */

@@ -269,6 +269,67 @@ static void test_crowd(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+static void reload(House *h, bool autostart)
+{
+	char *text = g_strdup_printf("sessions: { log: { autostart = %s; events = [ \"shop:*\" ]; output_keep_free = \"0\"; "
+				     "policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };",
+				     autostart ? "true" : "false");
+	Failure f;
+
+	house_configure(h, text);
+	g_assert_cmpint(manager_reload(h->manager, &f), ==, 0);
+	g_free(text);
+}
+
+static bool is_running(void *userdata)
+{
+	return strcmp(house_info(userdata, "log").state, "running") == 0;
+}
+
+/* Told to start while it still writes what it recorded: it does when that is done, unless something else was said meanwhile. */
+static void test_start(House *h, gconstpointer unused)
+{
+	Answers a = { h }, stopped = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, 1);
+	reload(h, false);
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	reload(h, true);
+	g_assert_cmpstr(house_info(h, "log").state, ==, "stopping");
+	if (strcmp(g_test_get_path(), "/closing/start/not") == 0)
+		reload(h, false);
+	else if (strcmp(g_test_get_path(), "/closing/start/stopped") == 0)
+		g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &stopped, &f), ==, 0);
+	else if (strcmp(g_test_get_path(), "/closing/start/ended") == 0)
+		goto ended;
+	gate_set(false);
+	house_until(h, is_stopped, &a);
+	if (strcmp(g_test_get_path(), "/closing/start") == 0) {
+		g_assert_true(is_running(h));
+		(void)program_ask(&p, "record 100");
+		a.stopped = false;
+		g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+		house_until(h, is_stopped, &a);
+		g_assert_cmpuint(house_info(h, "log").written, ==, 200);
+	} else {
+		g_assert_cmpstr(house_info(h, "log").state, ==, "stopped");
+	}
+	g_assert_cmpint(stopped.stopped, ==, strcmp(g_test_get_path(), "/closing/start/stopped") == 0);
+	/* once */
+	house_turn(h, 10000);
+	g_assert_cmpstr(house_info(h, "log").state, ==, "stopped");
+ended:
+	/* the end of the daemon waits for what is written, and starts nothing */
+	gate_set(false);
+	house_close(h);
+	program_end(&p);
+	house_open(h);
+	g_free(a.paths[0]);
+}
+
 static bool other_in_trouble(void *userdata)
 {
 	house_turn(userdata, 1000);
@@ -387,6 +448,10 @@ int main(int argc, char **argv)
 	g_test_add("/closing/stop", House, CONFIG, house_up, test_stop, house_down);
 	g_test_add("/closing/again", House, CONFIG, house_up, test_again, house_down);
 	g_test_add("/closing/anew", House, CONFIG, house_up, test_anew, house_down);
+	g_test_add("/closing/start", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/not", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/stopped", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/ended", House, CONFIG, house_up, test_start, house_down);
 	g_test_add("/closing/other", House, CONFIG, house_up, test_other, house_down);
 	g_test_add("/closing/crowd", House, CONFIG_WITH("buffers = \"per-process\"; memory = \"1M\";"), house_up,
 		   test_crowd, house_down);
