@@ -132,8 +132,11 @@ void session_drop_owner(Session *s, Owner *o)
 	if (s->writing && o->feed && writing_retire(s->writing, o, true))
 		return;
 	session_count(s, o, &c);
-	if (!o->feed)
-		c.overwritten = c.recorded; /* none of it is in a ring any more */
+	/* what nobody has taken is in no ring any more */
+	if (o->feed)
+		c.overwritten = MAX(c.overwritten, c.recorded - MIN(c.recorded, c.written + c.corrupt));
+	else
+		c.overwritten = c.recorded;
 	c.fill = 0;
 	counters_add(&s->past, &c);
 	session_abandon(s, o);
@@ -512,7 +515,5 @@ void session_info(Session *s, SessionInfo *ret)
 		ret->unwritten += w.unwritten - s->unwritten_before;
 		memcpy(ret->strategy, w.strategy, sizeof(ret->strategy));
 	}
-	/* snapshots of a session that writes are a second copy, and count for nothing here */
-	if (session_is_continuous(s))
-		ret->written = c.written > ret->unwritten ? c.written - ret->unwritten : 0;
+	ret->written += c.written > ret->unwritten ? c.written - ret->unwritten : 0;
 }

@@ -307,6 +307,49 @@ static void test_none(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* What is overwritten while nothing is written is counted as it happens, and no counter falls on the way there or back. */
+static void test_none_overwrite(House *h, gconstpointer unused)
+{
+	char *output = g_strdup(manager_find(h->manager, "log")->output);
+	Traces t = { h, 1000 };
+	SessionInfo i, before = { 0 };
+	Program p;
+	u64 n = 0;
+
+	program_start(h, &p, 0);
+	if (session_is_continuous(manager_find(h->manager, "log"))) {
+		(void)program_ask(&p, "record 1000");
+		n += 1000;
+		house_until(h, enough_written, &t);
+		set(h, "io", "none");
+		house_until(h, has_ended, h);
+		before = house_info(h, "log");
+		g_assert_cmpuint(before.written, ==, n);
+	}
+	for (int turn = 0; turn < 4; turn++) {
+		(void)program_ask(&p, "record 100000");
+		n += 100000;
+		i = house_info(h, "log");
+		g_assert_cmpuint(i.recorded, ==, n);
+		g_assert_cmpuint(i.written, ==, before.written);
+		/* a ring has room for so many at most */
+		g_assert_cmpuint(n - i.written - i.overwritten, <=, (1 << 20) / 24);
+		g_assert_cmpuint(i.overwritten, >=, before.overwritten + 100000 - (1 << 20) / 24);
+		before = i;
+	}
+	set(h, "io", "write");
+	i = house_info(h, "log");
+	g_assert_cmpuint(i.overwritten, >=, before.overwritten);
+	(void)program_ask(&p, "record 100");
+	n += 100;
+	stop_well(h);
+	i = check_sums(h, n);
+	g_assert_cmpuint(i.overwritten, >=, before.overwritten);
+	check_counted(output, n, i.overwritten);
+	program_end(&p);
+	g_free(output);
+}
+
 /* Events and output change under a program that records; nothing that was wanted is missing. */
 static void test_changes(House *h, gconstpointer unused)
 {
@@ -843,6 +886,12 @@ int main(int argc, char **argv)
 	ADD("changes", CONFIG("policy = \"discard\"; io = \"auto\";"), test_changes);
 	ADD("configure", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"20ms\";"), test_configure);
 	ADD("none", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"20ms\";"), test_none);
+	ADD("none/overwrite",
+	    CONFIG("policy = \"overwrite\"; io = \"write\"; memory = \"1M\"; flush_interval = \"20ms\";"),
+	    test_none_overwrite);
+	ADD("none/first",
+	    CONFIG("policy = \"overwrite\"; io = \"none\"; memory = \"1M\"; flush_interval = \"20ms\";"),
+	    test_none_overwrite);
 	ADD("rotate", CONFIG("policy = \"discard\"; io = \"auto\";"), test_rotate);
 	ADD("rotate/mmap", CONFIG("policy = \"discard\"; io = \"mmap\";"), test_rotate);
 	ADD("interval", CONFIG("policy = \"discard\"; io = \"auto\"; file_interval = \"100ms\"; memory = \"1M\";"),
