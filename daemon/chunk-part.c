@@ -143,6 +143,7 @@ static int stream_begin(Feed *f, u32 i)
 	if (r < 0)
 		s->live = NULL;
 	s->base = s->said;
+	s->n_records = 0;
 	return r;
 }
 
@@ -185,8 +186,12 @@ int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p)
 					      .end = p->end,
 					      .discarded = MAX(p->discarded, s->said),
 				      });
-	if (r == 0)
+	if (r == -EFBIG && s->live && s->n_records > 0)
+		return CHUNK_FULL;
+	if (r == 0) {
 		c->n_records += p->n_records;
+		s->n_records += p->n_records;
+	}
 	return r;
 }
 
@@ -230,7 +235,8 @@ static int feed_say(Chunk *c, Feed *f)
 							    .begin = MAX(now, s->stream.clock),
 							    .end = MAX(now, s->stream.clock),
 							    .discarded = discarded });
-		if (r < 0)
+		/* a file at its limit, which must not keep the chunk from its end: said in the next one as well */
+		if (r < 0 && r != -EFBIG)
 			return r;
 	}
 	return 0;

@@ -29,8 +29,7 @@ void consumer_give_up(Consumer *c)
 	}
 }
 
-/* With what was taken up to now. */
-static int rotate_taken(Consumer *c, void *token)
+int consumer_next_chunk(Consumer *c, void *token)
 {
 	int r = output_rotate(c->output, c->feeds, token);
 
@@ -47,7 +46,7 @@ int consumer_end_chunk(Consumer *c, void *token)
 		if (r < 0)
 			return r;
 	}
-	return rotate_taken(c, token);
+	return consumer_next_chunk(c, token);
 }
 
 static int configure(Consumer *c, Order *o)
@@ -61,7 +60,7 @@ static int configure(Consumer *c, Order *o)
 		r = consumer_end_chunk(c, NULL);
 	/* What is wrong there may be why it is to be otherwise: it must not keep us from it. What is in the rings goes where it can. */
 	if (trouble_is(r) && !c->ending)
-		r = rotate_taken(c, NULL);
+		r = consumer_next_chunk(c, NULL);
 	if (trouble_is(r) && (moves || !trouble_is_short(r))) {
 		consumer_give_up(c);
 		r = 0;

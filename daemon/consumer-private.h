@@ -72,6 +72,7 @@ struct Consumer {
 	u64 stop_by;	 /* CLOCK_MONOTONIC: then what cannot be written stays where it is; 0: it was not stopped */
 	u64 flush_at;
 	u32 deaf;	 /* turns for which nobody is relied on to call */
+	bool crowded;	 /* the last pass left a stream: its file is full, and too many chunks are on their way */
 	bool later;	 /* an order waits for chunks that are on their way to the disk */
 	int close_error; /* of the last chunk that did not get there; 0: none */
 };
@@ -90,6 +91,8 @@ int consumer_pass(Consumer *c, bool partial);
 int consumer_obey(Consumer *c);
 /* Everything up to now goes into this chunk, which ends. 0, -ENODATA: there is none; -EBUSY: later; -errno. */
 int consumer_end_chunk(Consumer *c, void *token);
+/* Another chunk begins with the next packet. 0, -ENODATA, -EBUSY, or -errno. */
+int consumer_next_chunk(Consumer *c, void *token);
 /* The chunk that cannot be gone on with is left as it is; what was taken and is in no file is counted. */
 void consumer_give_up(Consumer *c);
 /* Answers who asked for a rotation, if anybody did: with where the trace is, or (path is NULL) why there is none. */

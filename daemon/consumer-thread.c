@@ -41,6 +41,13 @@ static void no_trouble(Consumer *c)
 		consumer_tell(c, EVENT_TROUBLE, NULL, 0, NULL, NULL, NULL);
 }
 
+static bool is_below(const char *path, const char *directory)
+{
+	size_t n = strlen(directory);
+
+	return strncmp(path, directory, n) == 0 && path[n] == '/' && !strchr(path + n + 1, '/');
+}
+
 void consumer_on_closed(void *userdata, const char *path, u64 n_records, int error, void *token)
 {
 	Consumer *c = userdata;
@@ -53,9 +60,16 @@ void consumer_on_closed(void *userdata, const char *path, u64 n_records, int err
 	consumer_rotated(c, token, NULL, error);
 	if (error == -ENODATA)
 		return;
-	c->close_error = error;
 	/* written, but not known to be on the disk or under its name: said, and gone on with */
-	trouble(c, error);
+	if (is_below(path, output_path(c->output))) {
+		c->close_error = error;
+		trouble(c, error);
+		return;
+	}
+	/* where nothing is written any more: that is not what keeps us from writing now */
+	consumer_tell(c, EVENT_TROUBLE, trouble_text_unfinished(path, error), 0, NULL, NULL, NULL);
+	if (!c->bad.on)
+		consumer_tell(c, EVENT_TROUBLE, NULL, 0, NULL, NULL, NULL);
 }
 
 /* ---- taking ---- */
@@ -73,6 +87,14 @@ static int take(Consumer *c, Feed *f, u32 i, bool partial)
 		r = output_append(c->output, f, i, &p);
 	else
 		return r;
+	if (r == CHUNK_FULL) {
+		r = consumer_next_chunk(c, NULL);
+		c->crowded |= r == -EBUSY;
+		if (r < 0)
+			return r == -EBUSY ? 0 : r;
+		/* not twice: what does not fit into an empty file is an error */
+		return take(c, f, i, partial);
+	}
 	if (r < 0)
 		return r;
 	stream_release(&f->streams[i].stream);
@@ -92,6 +114,7 @@ int consumer_pass(Consumer *c, bool partial)
 {
 	int n = 0;
 
+	c->crowded = false;
 	for (u32 round = 0; round < PASS_ROUNDS; round++) {
 		int before = n;
 
@@ -268,8 +291,9 @@ static void trouble_turn(Consumer *c)
 		consumer_give_up(c);
 	/* who waits for a rotation hears of it, and another output may be the way out */
 	r = consumer_obey(c);
+	/* What a page cache takes may never get there: with nothing of anybody's it is found out whether the disk is well. */
 	if (r == 0)
-		r = output_open(c->output);
+		r = space ? output_open(c->output) : output_probe(c->output);
 	if (r == 0)
 		r = output_flush(c->output);
 	if (r == 0)
@@ -278,6 +302,9 @@ static void trouble_turn(Consumer *c)
 		trouble(c, r);
 	else
 		no_trouble(c);
+	/* until the next try nothing of it is open: it may have to be unmounted to be put right */
+	if (c->bad.on && !c->bad.space)
+		consumer_give_up(c);
 }
 
 static bool over(Consumer *c)
@@ -307,7 +334,8 @@ static bool finish(Consumer *c, Failure *f)
 	} while (n > 0 && now_monotonic() < c->stop_by);
 	if (r == 0)
 		r = n < 0 ? n : consumer_end_chunk(c, NULL);
-	if (r == -EBUSY) {
+	/* more than once where files are full before all is taken */
+	while (r == -EBUSY && now_monotonic() < c->stop_by) {
 		output_reap(c->output, true);
 		r = consumer_end_chunk(c, NULL);
 	}
@@ -347,8 +375,10 @@ void *consumer_thread(void *userdata)
 			u64 now = now_monotonic();
 
 			output_reap(c->output, false);
+			/* what is done with the directory lets go of it soon */
 			if (now < c->bad.retry_at)
-				nap(c, c->bad.retry_at - now, false);
+				nap(c, output_waits(c->output) ? MIN(c->bad.retry_at - now, NAP_MAX_NS) : c->bad.retry_at - now,
+				    false);
 			else
 				trouble_turn(c);
 			publish(c);

@@ -15,6 +15,7 @@ typedef struct {
 	u64 said;	       /* `discarded` of the last packet, whatever trace it went to */
 	LiveStream *live;      /* in the present trace; NULL: nothing of it yet */
 	u64 base;	       /* `said` when `live` began: packets of a trace count from 0 */
+	u64 n_records;	       /* in `live` */
 	StreamCounters before; /* the stream's when the present trace began */
 } FeedStream;
 

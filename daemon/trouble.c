@@ -19,7 +19,7 @@ bool trouble_is_space(int error)
 
 bool trouble_is_short(int error)
 {
-	return trouble_is_space(error) || error == -EDOM || error == -ENOMEM;
+	return trouble_is_space(error) || error == -EDOM || error == -ENOMEM || error == -EFBIG;
 }
 
 bool trouble_is(int r)
@@ -45,6 +45,12 @@ char *trouble_text(const char *path, int error)
 			     "memory as far as they fit, and writing goes on by itself when there is space",
 			     path);
 		break;
+	case -EFBIG:
+		r = asprintf(&text, "%s: %s: a file may not be as large as a packet of events, by LimitFSIZE= of the "
+			     "service or by the file system; events stay in memory as far as they fit, and it is "
+			     "tried again",
+			     path, what);
+		break;
 	case -ESTALE:
 		r = asprintf(&text, "%s: what was being written there was removed, or another file system took its "
 			     "place",
@@ -62,6 +68,16 @@ char *trouble_text(const char *path, int error)
 		break;
 	}
 	return r < 0 ? NULL : text;
+}
+
+char *trouble_text_unfinished(const char *path, int error)
+{
+	char *text;
+
+	if (asprintf(&text, "%s: could not be finished, and not all of it may be on the disk: %s", path,
+		     strerror(-error)) < 0)
+		return NULL;
+	return text;
 }
 
 int trouble_failure(Failure *f, const char *session, const char *path, int error)

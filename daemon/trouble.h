@@ -21,12 +21,14 @@ bool trouble_end(Trouble *t);
 
 /* For who reads the journal. NULL: no memory. */
 char *trouble_text(const char *path, int error);
+/* Of a trace that is not gone on with. */
+char *trouble_text_unfinished(const char *path, int error);
 /* For who asked for a rotation and gets none: why. Returns what failure_set() does. */
 int trouble_failure(Failure *f, const char *session, const char *path, int error);
 
 /* The disk or a quota is full. */
 bool trouble_is_space(int error);
-/* The same would do when there is more of it. */
+/* The same would do when there is more of it: nothing is wrong with the file. */
 bool trouble_is_short(int error);
 /* Of a rotation. */
 bool trouble_is(int r);
