@@ -83,3 +83,5 @@ int session_add_ring(Session *s, u32 ring);
  * counted stays in the session's sums. */
 void session_drop_idle(Session *s, uid_t uid, u32 keep);
 void session_drop_owner(Session *s, Owner *o);
+/* Of a session that writes: more rings of gone programs than would be kept when the next one comes, which may be never. Seldom. */
+void session_sweep(Session *s);
