@@ -25,7 +25,7 @@ struct Output {
 	Closing *closing;
 	u32 n_closing;
 	bool tidy;	/* nothing unfinished lies there, as far as it was looked for */
-	bool given_up;	/* a chunk, which may have kept its working name */
+	bool given_up;	/* with a chunk that may have kept its working name; and what is opened next may be another directory */
 	bool removing;	/* old chunks are on their way out */
 	bool room;
 	u64 room_at;
@@ -93,7 +93,7 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	if (elsewhere) {
 		free(o->path);
 		o->path = steal_ptr(copy);
-		o->tidy = false;
+		o->tidy = o->given_up = false;
 		o->fd = close_fd(o->fd);
 	}
 	o->config = o->info.config = config;
@@ -401,8 +401,8 @@ void output_abandon(Output *o, Feed *feeds, u64 *ret_lost)
 	if (o->chunk) {
 		chunk_abandon(o->chunk, feeds, ret_lost);
 		o->chunk = chunk_free(o->chunk);
-		o->given_up = true;
 	}
+	o->given_up = true;
 	o->fd = close_fd(o->fd);
 	/* What comes in its place may be another file system: `auto` decides anew. */
 	if (o->config->io == IO_AUTO) {

@@ -97,12 +97,18 @@ int trouble_failure(Failure *f, const char *session, const char *path, int error
 bool trouble_begin(Trouble *t, int error)
 {
 	t->retry_at = now_monotonic() + TROUBLE_RETRY_NS;
-	if (t->on && t->error == error)
-		return false;
+	if (!t->on)
+		t->n_said = 0;
 	t->on = true;
 	t->error = error;
 	/* more memory will do, too: nothing is wrong with the file */
 	t->space = trouble_is_short(error);
+	for (u32 i = 0; i < t->n_said; i++)
+		if (t->said[i] == error)
+			return false;
+	if (t->n_said == ELEMENTSOF(t->said))
+		return false;
+	t->said[t->n_said++] = error;
 	return true;
 }
 

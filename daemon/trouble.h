@@ -10,6 +10,9 @@ typedef struct {
 	bool space; /* it would be over with more space */
 	u64 retry_at; /* CLOCK_MONOTONIC */
 	int error;
+	/* What was said since it began: errors that take turns are said once each. */
+	int said[4];
+	u32 n_said;
 } Trouble;
 
 #define TROUBLE_RETRY_NS (NSEC_PER_SEC / 5)
