@@ -283,7 +283,7 @@ static void rest(Consumer *c)
 /* A way out of trouble. */
 static void trouble_turn(Consumer *c)
 {
-	bool space = c->bad.space;
+	bool space = c->bad.space, dead = c->bad.error == -EIO;
 	int r;
 
 	/* What is wrong with more than space is left behind, with the file or the directory that it happened to. */
@@ -291,9 +291,9 @@ static void trouble_turn(Consumer *c)
 		consumer_give_up(c);
 	/* who waits for a rotation hears of it, and another output may be the way out */
 	r = consumer_obey(c);
-	/* What a page cache takes may never get there: with nothing of anybody's it is found out whether the disk is well. */
+	/* What a page cache takes may never get to a disk that fails: with nothing of anybody's it is found out whether it is well. */
 	if (r == 0)
-		r = space ? output_open(c->output) : output_probe(c->output);
+		r = dead ? output_probe(c->output) : output_open(c->output);
 	if (r == 0)
 		r = output_flush(c->output);
 	if (r == 0)
