@@ -82,6 +82,32 @@ static int session_rings(Session *s, const OwnerKey *key, const char *label, uid
 	return 0;
 }
 
+static u32 session_n_idle(const Session *s, uid_t uid)
+{
+	u32 n = 0;
+
+	for (const Owner *o = s->owners; o; o = o->next)
+		n += !o->n_attachments && !o->leaving && o->charged_uid == uid;
+	return n;
+}
+
+void session_sweep(Session *s)
+{
+	/* what their rings hold is all that there is of them: they stay until somebody needs the room */
+	if (!s->writing || s->n_waiting)
+		return;
+	for (Owner *o = s->owners; o;) {
+		uid_t uid = o->charged_uid;
+
+		if (o->n_attachments || o->leaving || session_n_idle(s, uid) <= SESSION_MAX_IDLE) {
+			o = o->next;
+			continue;
+		}
+		session_drop_idle(s, uid, SESSION_MAX_IDLE);
+		o = s->owners;
+	}
+}
+
 static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 {
 	OwnerKey key = { .kind = s->config->buffers, .uid = p->peer.uid };

@@ -58,9 +58,11 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 
 	for (u32 i = 0; i < n; i++)
 		manager_meet_cpu(m, cpus[i]);
-	for (Session *s = m->sessions; s; s = s->next)
+	for (Session *s = m->sessions; s; s = s->next) {
+		session_sweep(s);
 		for (Owner *o = s->owners; o; o = o->next)
 			locks_check(o, &m->roster, &budget);
+	}
 	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
 		next = roster_next(&m->roster, p);
 		(void)producer_check(p);

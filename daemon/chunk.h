@@ -26,7 +26,8 @@ typedef struct {
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec);
 /* Another configuration of the same session, borrowed as the one before. */
 void chunk_configure(Chunk *c, const SessionConfig *config);
-/* Appends a packet of a feed's stream; 0, or -errno with nothing taken. */
+/* Appends a packet of a feed's stream; 0, CHUNK_FULL, or -errno: with nothing taken. */
+#define CHUNK_FULL 1 /* its file has come to a limit; another chunk's would take it */
 int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p);
 void chunk_push(Chunk *c);
 int chunk_flush(Chunk *c);

@@ -15,7 +15,7 @@ Closing *closing_new(const char *directory, int fd, const char *name, const Rete
 	if (!c)
 		return NULL;
 	c->keep = *keep;
-	c->fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	c->directory = strdup(directory);
 	if (c->fd < 0 || !c->directory || (name && asprintf(&c->path, "%s/%s", directory, name) < 0)) {
 		c->path = NULL;

@@ -17,13 +17,13 @@ struct Closing {
 
 	pthread_t thread;
 	bool has_thread;
-	int fd; /* owned */
+	int fd; /* owned: of the directory, whose lock it shares */
 	char *directory;
 	RetentionConfig keep;
 	u32 done; /* release by the thread, acquire by closing_done(): r is there */
 };
 
-/* For what lies in the directory; fd: of it, looked at anew. name: of what will be finished, or NULL. NULL: no memory. */
+/* For what lies in the directory; fd: of it, whose lock is kept until closing_free(). name: of what will be finished, or NULL. NULL: no memory. */
 Closing *closing_new(const char *directory, int fd, const char *name, const RetentionConfig *keep);
 /* Waits for the thread, if it was started. */
 Closing *closing_free(Closing *c);

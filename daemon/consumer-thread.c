@@ -15,7 +15,6 @@
 #define NAP_RATE	(256ull << 20)
 #define NAP_MIN_NS	NSEC_PER_MSEC
 #define NAP_MAX_NS	(10 * NSEC_PER_MSEC)
-#define RETRY_NS	(NSEC_PER_SEC / 5)
 #define STOP_TRIES_NS	(3 * NSEC_PER_SEC)    /* how long a stop tries to write what cannot be written */
 #define POLL_NS		(5 * NSEC_PER_MSEC)   /* where nobody can be relied on to call */
 #define DEAF_TURNS	2000
@@ -30,118 +29,23 @@ static u64 now_monotonic(void)
 	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
-/* ---- trouble ---- */
-
-static bool is_space(int error)
+static void trouble(Consumer *c, int error)
 {
-	return error == -ENOSPC || error == -EDQUOT;
+	if (trouble_begin(&c->bad, error))
+		consumer_tell(c, EVENT_TROUBLE, trouble_text(output_path(c->output), error), 0, NULL, NULL, NULL);
 }
 
-/* The same would do when there is more of it. */
-static bool is_short(int error)
+static void no_trouble(Consumer *c)
 {
-	return is_space(error) || error == -EDOM || error == -ENOMEM;
+	if (trouble_end(&c->bad))
+		consumer_tell(c, EVENT_TROUBLE, NULL, 0, NULL, NULL, NULL);
 }
 
-/* Of a rotation. */
-static bool is_trouble(int r)
+static bool is_below(const char *path, const char *directory)
 {
-	return r < 0 && r != -EBUSY && r != -ENODATA;
-}
+	size_t n = strlen(directory);
 
-static char *trouble_text(const Consumer *c, int error)
-{
-	const char *path = output_path(c->output), *what = strerror(-error);
-	char *text;
-	int r;
-
-	switch (error) {
-	case -ENOSPC:
-	case -EDQUOT:
-		r = asprintf(&text, "%s: %s; events stay in memory as far as they fit, and writing goes on by "
-			     "itself when there is space",
-			     path, what);
-		break;
-	case -EDOM:
-		r = asprintf(&text, "%s: no more is written, so that output_keep_free stays free; events stay in "
-			     "memory as far as they fit, and writing goes on by itself when there is space",
-			     path);
-		break;
-	case -ESTALE:
-		r = asprintf(&text, "%s: what was being written there was removed, or another file system took its "
-			     "place",
-			     path);
-		break;
-	case -EWOULDBLOCK:
-		r = asprintf(&text, "%s: another session writes there; give one of them another output", path);
-		break;
-	default:
-		r = asprintf(&text, "%s: cannot write: %s; events stay in memory as far as they fit, and it is "
-			     "tried again",
-			     path, what);
-		break;
-	}
-	return r < 0 ? NULL : text;
-}
-
-static void trouble_begin(Consumer *c, int error)
-{
-	c->bad.retry_at = now_monotonic() + RETRY_NS;
-	if (c->bad.on && c->bad.error == error)
-		return;
-	c->bad.on = true;
-	c->bad.error = error;
-	/* more memory will do, too: nothing is wrong with the file */
-	c->bad.space = is_short(error);
-	consumer_tell(c, EVENT_TROUBLE, trouble_text(c, error), 0, NULL, NULL, NULL);
-}
-
-static void trouble_end(Consumer *c)
-{
-	if (!c->bad.on)
-		return;
-	c->bad.on = false;
-	c->bad.error = 0;
-	consumer_tell(c, EVENT_TROUBLE, NULL, 0, NULL, NULL, NULL);
-}
-
-static void give_up_chunk(Consumer *c)
-{
-	u64 lost = 0;
-
-	output_abandon(c->output, c->feeds, &lost);
-	c->ending = false;
-	if (lost) {
-		(void)pthread_mutex_lock(&c->lock);
-		c->unwritten += lost;
-		(void)pthread_mutex_unlock(&c->lock);
-	}
-}
-
-static void rotated(Consumer *c, void *token, const char *path, int error)
-{
-	Failure f = FAILURE_NULL;
-
-	if (!token)
-		return;
-	if (path) {
-		consumer_tell(c, EVENT_ROTATED, strdup(path), 0, NULL, token, NULL);
-		return;
-	}
-	if (error == -ENODATA)
-		(void)failure_set(&f, FAILURE_NOTHING,
-				  "session '%s' has written nothing since its last trace was finished, so there "
-				  "is nothing to rotate",
-				  c->config->name);
-	else if (is_space(error) || error == -EDOM)
-		(void)failure_set(&f, FAILURE_NO_SPACE, "session '%s': %s: %s", c->config->name,
-				  output_path(c->output),
-				  error == -EDOM ? "no more is written, so that output_keep_free stays free" :
-						   strerror(-error));
-	else
-		(void)failure_set(&f, FAILURE_IO, "session '%s': %s: %s", c->config->name,
-				  output_path(c->output), strerror(-error));
-	consumer_tell(c, EVENT_ROTATED, NULL, 0, NULL, token, &f);
+	return strncmp(path, directory, n) == 0 && path[n] == '/' && !strchr(path + n + 1, '/');
 }
 
 void consumer_on_closed(void *userdata, const char *path, u64 n_records, int error, void *token)
@@ -150,18 +54,34 @@ void consumer_on_closed(void *userdata, const char *path, u64 n_records, int err
 
 	if (error == 0) {
 		consumer_tell(c, EVENT_COMPLETED, strdup(path), n_records, NULL, NULL, NULL);
-		rotated(c, token, path, 0);
+		consumer_rotated(c, token, path, 0);
 		return;
 	}
-	rotated(c, token, NULL, error);
+	consumer_rotated(c, token, NULL, error);
 	if (error == -ENODATA)
 		return;
-	c->close_error = error;
 	/* written, but not known to be on the disk or under its name: said, and gone on with */
-	trouble_begin(c, error);
+	if (is_below(path, output_path(c->output))) {
+		c->close_error = error;
+		trouble(c, error);
+		return;
+	}
+	/* where nothing is written any more: that is not what keeps us from writing now */
+	consumer_tell(c, EVENT_TROUBLE, trouble_text_unfinished(path, error), 0, NULL, NULL, NULL);
+	if (!c->bad.on)
+		consumer_tell(c, EVENT_TROUBLE, NULL, 0, NULL, NULL, NULL);
 }
 
 /* ---- taking ---- */
+
+/* By their rings, which may be ahead of our configuration: that one may wait for the disk. */
+static bool anybody_blocks(const Consumer *c)
+{
+	for (const Feed *f = c->feeds; f; f = f->next)
+		if (f->geometry.policy == ABI_POLICY_BLOCK)
+			return true;
+	return false;
+}
 
 /* Writers may have the memory whose records are in files. */
 static void give(Consumer *c)
@@ -170,7 +90,7 @@ static void give(Consumer *c)
 
 	for (Feed *f = c->feeds; f; f = f->next)
 		more |= feed_give(f);
-	if (more && c->config->policy == POLICY_BLOCK)
+	if (more && anybody_blocks(c))
 		beacon_progress(&c->beacon);
 }
 
@@ -187,17 +107,25 @@ static int take(Consumer *c, Feed *f, u32 i, bool partial)
 		r = output_append(c->output, f, i, &p);
 	else
 		return r;
+	if (r == CHUNK_FULL) {
+		r = consumer_next_chunk(c, NULL);
+		c->crowded |= r == -EBUSY;
+		if (r < 0)
+			return r == -EBUSY ? 0 : r;
+		/* not twice: what does not fit into an empty file is an error */
+		return take(c, f, i, partial);
+	}
 	if (r < 0)
 		return r;
 	stream_release(&f->streams[i].stream);
 	return 1;
 }
 
-/* Every stream in turn, a packet at a time, so that none waits for all of another. How many; or -errno. */
-static int pass(Consumer *c, bool partial)
+int consumer_pass(Consumer *c, bool partial)
 {
 	int n = 0;
 
+	c->crowded = false;
 	for (u32 round = 0; round < PASS_ROUNDS; round++) {
 		int before = n;
 
@@ -262,124 +190,6 @@ static int let_go(Consumer *c)
 	return 0;
 }
 
-/* With what was taken up to now. */
-static int rotate_taken(Consumer *c, void *token)
-{
-	int r = output_rotate(c->output, c->feeds, token);
-
-	c->ending = is_trouble(r);
-	return r;
-}
-
-/* Everything up to now goes into this chunk. 0, -EBUSY: later; -errno. */
-static int rotate(Consumer *c, void *token)
-{
-	int r = 0;
-
-	if (!c->ending) {
-		r = pass(c, true);
-		if (r < 0)
-			return r;
-	}
-	return rotate_taken(c, token);
-}
-
-/* ---- orders ---- */
-
-static int configure(Consumer *c, Order *o)
-{
-	SessionConfig *before = c->config;
-	bool moves = strcmp(output_path(c->output), o->path) != 0;
-	bool same = !moves && before->io == o->config->io && before->policy == o->config->policy;
-	int r = 0;
-
-	if (!same)
-		r = rotate(c, NULL);
-	/* What is wrong there may be why it is to be otherwise: it must not keep us from it. What is in the rings goes where it can. */
-	if (is_trouble(r) && !c->ending)
-		r = rotate_taken(c, NULL);
-	if (is_trouble(r) && (moves || !is_short(r))) {
-		give_up_chunk(c);
-		r = 0;
-	}
-	if (r < 0 && r != -ENODATA)
-		return r;
-	r = output_configure(c->output, o->path, o->config);
-	if (r < 0)
-		return r;
-	c->config = steal_ptr(o->config);
-	(void)session_config_free(before);
-	c->flush_at = 0;
-	return 0;
-}
-
-/* 0: done with; 1: later; -errno */
-static int obey(Consumer *c, Order *o)
-{
-	Feed **at;
-	int r = 0;
-
-	switch (o->kind) {
-	case ORDER_ADD:
-		for (at = &c->feeds; *at;)
-			at = &(*at)->next;
-		o->feed->next = NULL;
-		o->feed->retiring = false;
-		*at = o->feed;
-		break;
-	case ORDER_RETIRE:
-		o->feed->retiring = true;
-		o->feed->n_lingers = 0;
-		c->flush_at = 0;
-		break;
-	case ORDER_CONFIGURE:
-		r = configure(c, o);
-		break;
-	case ORDER_ROTATE:
-		r = rotate(c, o->token);
-		if (r == -ENODATA) {
-			rotated(c, o->token, NULL, r);
-			r = 0;
-		}
-		break;
-	}
-	return r == -EBUSY ? 1 : r;
-}
-
-/* In their order. One that cannot be obeyed now is the first again next time, except that who rotates hears of trouble. */
-static int obey_all(Consumer *c)
-{
-	c->later = false;
-	for (;;) {
-		Order *o;
-		int r;
-
-		(void)pthread_mutex_lock(&c->lock);
-		o = c->orders;
-		(void)pthread_mutex_unlock(&c->lock);
-		if (!o)
-			return 0;
-		r = obey(c, o);
-		if (r == 1) {
-			c->later = true;
-			return 0;
-		}
-		if (r < 0 && o->kind != ORDER_ROTATE)
-			return r;
-		if (r < 0)
-			rotated(c, o->token, NULL, r);
-		/* only this thread takes from the front, and the loop adds behind it */
-		(void)pthread_mutex_lock(&c->lock);
-		c->orders = o->next;
-		(void)pthread_mutex_unlock(&c->lock);
-		(void)session_config_free(o->config);
-		free(o->path);
-		free(o);
-		if (r < 0)
-			return r;
-	}
-}
-
 /* ---- turns ---- */
 
 /* All that is due. What was taken, or -errno. */
@@ -390,12 +200,12 @@ static int work(Consumer *c)
 
 	output_reap(c->output, false);
 	/* first: an order may be the way out of what follows */
-	r = obey_all(c);
+	r = consumer_obey(c);
 	if (r == 0 && c->ending)
-		r = rotate(c, NULL);
-	if (is_trouble(r))
+		r = consumer_end_chunk(c, NULL);
+	if (trouble_is(r))
 		return r;
-	n = pass(c, now >= c->flush_at);
+	n = consumer_pass(c, now >= c->flush_at);
 	if (n < 0)
 		return n;
 	output_push(c->output);
@@ -410,7 +220,7 @@ static int work(Consumer *c)
 			return r;
 	}
 	if (output_due(c->output, now)) {
-		r = rotate(c, NULL);
+		r = consumer_end_chunk(c, NULL);
 		if (r < 0 && r != -EBUSY && r != -ENODATA)
 			return r;
 	}
@@ -490,24 +300,28 @@ static void rest(Consumer *c)
 /* A way out of trouble. */
 static void trouble_turn(Consumer *c)
 {
-	bool space = c->bad.space;
+	bool space = c->bad.space, dead = c->bad.error == -EIO;
 	int r;
 
 	/* What is wrong with more than space is left behind, with the file or the directory that it happened to. */
 	if (!space)
-		give_up_chunk(c);
+		consumer_give_up(c);
 	/* who waits for a rotation hears of it, and another output may be the way out */
-	r = obey_all(c);
+	r = consumer_obey(c);
+	/* What a page cache takes may never get to a disk that fails: with nothing of anybody's it is found out whether it is well. */
 	if (r == 0)
-		r = output_open(c->output);
+		r = dead ? output_probe(c->output) : output_open(c->output);
 	if (r == 0)
 		r = output_flush(c->output);
 	if (r == 0)
 		r = work(c);
 	if (r < 0)
-		trouble_begin(c, r);
+		trouble(c, r);
 	else
-		trouble_end(c);
+		no_trouble(c);
+	/* until the next try nothing of it is open: it may have to be unmounted to be put right */
+	if (c->bad.on && !c->bad.space)
+		consumer_give_up(c);
 }
 
 static bool over(Consumer *c)
@@ -523,36 +337,43 @@ static bool over(Consumer *c)
 	return quit;
 }
 
+/* With all that is there; or, where the next daemon goes on with that, what was taken of it. */
+static int end_chunk(Consumer *c)
+{
+	return c->leaving ? consumer_next_chunk(c, NULL) : consumer_end_chunk(c, NULL);
+}
+
 /* The end: all that is there, the chunk, the disk. True when that is done, or will not be. */
 static bool finish(Consumer *c, Failure *f)
 {
-	int r = obey_all(c), n;
+	int r = consumer_obey(c), n;
 
 	if (r == 0 && c->later) {
 		output_reap(c->output, true);
-		r = obey_all(c);
+		r = consumer_obey(c);
 	}
 	/* writers have been told to stay away; one that does not is not waited for */
 	do {
-		n = r == 0 && !c->ending && !c->leaving ? pass(c, true) : 0;
+		n = r == 0 && !c->ending && !c->leaving ? consumer_pass(c, true) : 0;
 	} while (n > 0 && now_monotonic() < c->stop_by);
 	if (r == 0)
-		r = n < 0 ? n : c->leaving ? rotate_taken(c, NULL) : rotate(c, NULL);
-	if (r == -EBUSY) {
+		r = n < 0 ? n : end_chunk(c);
+	/* more than once where files are full before all is taken */
+	while (r == -EBUSY && now_monotonic() < c->stop_by) {
 		output_reap(c->output, true);
-		r = c->leaving ? rotate_taken(c, NULL) : rotate(c, NULL);
+		r = end_chunk(c);
 	}
 	if (r == 0 || r == -ENODATA)
 		return true;
-	trouble_begin(c, r);
+	trouble(c, r);
 	if (now_monotonic() < c->stop_by) {
-		nap(c, RETRY_NS, false);
+		nap(c, TROUBLE_RETRY_NS, false);
 		if (!c->bad.space)
-			give_up_chunk(c);
+			consumer_give_up(c);
 		return false;
 	}
-	give_up_chunk(c);
-	(void)failure_set(f, is_space(r) || r == -EDOM ? FAILURE_NO_SPACE : FAILURE_IO,
+	consumer_give_up(c);
+	(void)failure_set(f, trouble_is_space(r) || r == -EDOM ? FAILURE_NO_SPACE : FAILURE_IO,
 			  "session '%s' is stopped, but not all of its events could be written to %s: %s; those "
 			  "stay in memory, and are written when it is started again",
 			  c->config->name, output_path(c->output), strerror(r == -EDOM ? ENOSPC : -r));
@@ -578,8 +399,10 @@ void *consumer_thread(void *userdata)
 			u64 now = now_monotonic();
 
 			output_reap(c->output, false);
+			/* what is done with the directory lets go of it soon */
 			if (now < c->bad.retry_at)
-				nap(c, c->bad.retry_at - now, false);
+				nap(c, output_waits(c->output) ? MIN(c->bad.retry_at - now, NAP_MAX_NS) : c->bad.retry_at - now,
+				    false);
 			else
 				trouble_turn(c);
 			settle(c);
@@ -590,7 +413,7 @@ void *consumer_thread(void *userdata)
 		settle(c);
 		publish(c);
 		if (n < 0)
-			trouble_begin(c, n);
+			trouble(c, n);
 		else if (n > 0)
 			nap(c, nap_time(c), true);
 		else
@@ -599,7 +422,7 @@ void *consumer_thread(void *userdata)
 	c->close_error = 0;
 	output_reap(c->output, true);
 	if (c->close_error && failure.kind == FAILURE_NONE)
-		(void)failure_set(&failure, is_space(c->close_error) ? FAILURE_NO_SPACE : FAILURE_IO,
+		(void)failure_set(&failure, trouble_is_space(c->close_error) ? FAILURE_NO_SPACE : FAILURE_IO,
 				  "session '%s' is stopped, but its last trace in %s could not be finished: %s",
 				  c->config->name, output_path(c->output), strerror(-c->close_error));
 	publish(c);

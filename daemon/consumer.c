@@ -16,7 +16,7 @@ static void event_free(Event *e)
 	free(e);
 }
 
-static void order_free(Order *o)
+void consumer_order_free(Order *o)
 {
 	(void)session_config_free(o->config);
 	free(o->path);
@@ -192,8 +192,8 @@ int consumer_new(Consumer **ret, const ConsumerOptions *o, Failure *f, Failure *
 		r = output_open(c->output);
 		if (r == -EWOULDBLOCK)
 			(void)failure_set(ret_trouble, FAILURE_BUSY,
-					  "session '%s': another session writes to %s; give one of them "
-					  "another output",
+					  "session '%s': another session writes to %s, or finishes a trace there; "
+					  "give one of them another output, or try again when that is done",
 					  c->config->name, o->path);
 		else if (r < 0)
 			(void)failure_set(ret_trouble, FAILURE_IO, "session '%s': cannot write to %s: %s",
@@ -282,7 +282,7 @@ Consumer *consumer_free(Consumer *c, u64 timeout_ns)
 	}
 	for (Order *o = c->orders, *next; o; o = next) {
 		next = o->next;
-		order_free(o);
+		consumer_order_free(o);
 	}
 	c->event_fd = close_fd(c->event_fd);
 	(void)pthread_cond_destroy(&c->wake);
@@ -338,7 +338,7 @@ int consumer_configure(Consumer *c, const SessionConfig *config, const char *pat
 	o->config = session_config_copy(config);
 	o->path = strdup(path);
 	if (!o->config || !o->path) {
-		order_free(o);
+		consumer_order_free(o);
 		return -ENOMEM;
 	}
 	consumer_order(c, o);

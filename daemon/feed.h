@@ -17,6 +17,7 @@ typedef struct {
 	LiveStream *live;      /* in the present trace; NULL: nothing of it yet */
 	BookmarkPage *page;    /* of what outlives the daemon; NULL: nothing does */
 	u64 base;	       /* `said` when `live` began: packets of a trace count from 0 */
+	u64 n_records;	       /* in `live` */
 	StreamCounters before; /* the stream's when the present trace began */
 	u64 given;	       /* as feed_give() found it last */
 } FeedStream;

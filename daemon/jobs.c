@@ -99,7 +99,9 @@ static void job_learn(Job *b)
 		return;
 	/* counters say nothing of rings that a Clear took away meanwhile */
 	if (s->n_renewals == b->n_renewals) {
-		s->written += t->n_records;
+		/* of a session that writes it is a second copy, which counts for nothing */
+		if (!session_is_continuous(s))
+			s->written += t->n_records;
 		s->clamped += t->clamped;
 		s->corrupt += t->corrupt_subs;
 	}

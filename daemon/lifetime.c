@@ -317,6 +317,7 @@ static void manager_end_sessions(Manager *m)
 	for (Session *s = m->sessions; s; s = s->next) {
 		Failure f = FAILURE_NULL;
 
+		s->start_wanted = false;
 		if (!s->running)
 			continue;
 		(void)session_stop(s, NULL, NULL, NULL);

@@ -175,14 +175,16 @@ int manager_stop_session(Manager *m, const char *name, SessionDone done, void *u
 {
 	Session *s;
 	int r = manager_get(m, name, &s, f);
+	bool ran;
 
 	if (r < 0)
 		return r;
+	ran = s->running;
 	r = session_stop(s, done, userdata, f);
 	if (r < 0)
 		return r;
 	/* the mask is down, so the snapshot has all of it */
-	if (s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners) {
+	if (ran && s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners) {
 		Failure ignored = FAILURE_NULL;
 
 		if (jobs_add(m->jobs, s, "stop", "session stopped", false, NULL, NULL, NULL, NULL,

@@ -11,6 +11,8 @@
 #include "daemon/closing.h"
 
 #define ROOM_INTERVAL (NSEC_PER_SEC / 2)
+/* Enough for a file system to need new room for it. */
+#define PROBE (64u << 10)
 
 struct Output {
 	const SessionConfig *config;
@@ -22,6 +24,8 @@ struct Output {
 	u64 last_usec;
 	Closing *closing;
 	u32 n_closing;
+	bool tidy;	/* nothing unfinished lies there, as far as it was looked for */
+	bool given_up;	/* with a chunk that may have kept its working name; and what is opened next may be another directory */
 	bool removing;	/* old chunks are on their way out */
 	bool room;
 	u64 room_at;
@@ -89,6 +93,7 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	if (elsewhere) {
 		free(o->path);
 		o->path = steal_ptr(copy);
+		o->tidy = o->given_up = false;
 		o->fd = close_fd(o->fd);
 	}
 	o->config = o->info.config = config;
@@ -126,6 +131,11 @@ static void closing_learn(Output *o, Closing *c)
 		/* of which nobody knows how many records it has */
 		o->closed(o->userdata, c->path, CHUNK_UNCOUNTED, 0, NULL);
 	}
+}
+
+bool output_waits(const Output *o)
+{
+	return o->closing != NULL;
 }
 
 void output_reap(Output *o, bool wait)
@@ -171,7 +181,7 @@ static bool is_leftover(const char *name)
 	return n > suffix && name[0] != '.' && strcmp(name + n - suffix, CHUNK_SUFFIX) == 0;
 }
 
-/* On its way already: a second one would put it right under the hands of the first. */
+/* Being written, or on its way already: it would be put right under the hands of who does that. */
 static bool output_closes(const Output *o, const char *name)
 {
 	for (const Closing *c = o->closing; c; c = c->next) {
@@ -180,7 +190,7 @@ static bool output_closes(const Output *o, const char *name)
 		if (is && strcmp(is, name) == 0)
 			return true;
 	}
-	return false;
+	return o->chunk && strcmp(chunk_active_name(o->chunk), name) == 0;
 }
 
 /* Nobody else writes here, so what is not finished will not be by those who began it. */
@@ -213,9 +223,24 @@ static void leftovers_close(Output *o)
 	(void)closedir(d);
 }
 
+/* The lock of a directory is its first descriptor's, and lasts until everything that goes on there is done: also once we have moved
+ * elsewhere. Who comes back to it meanwhile has it still. -1: nothing of ours goes on there. */
+static int output_regain(const Output *o, int fd)
+{
+	struct stat there, is;
+
+	if (fstat(fd, &there) < 0)
+		return -1;
+	for (const Closing *c = o->closing; c; c = c->next)
+		if (fstat(c->fd, &is) == 0 && is.st_dev == there.st_dev && is.st_ino == there.st_ino)
+			return fcntl(c->fd, F_DUPFD_CLOEXEC, 3);
+	return -1;
+}
+
 int output_open(Output *o)
 {
 	_cleanup_close_ int fd = -1;
+	int kept;
 	int r;
 
 	if (o->fd >= 0)
@@ -226,11 +251,15 @@ int output_open(Output *o)
 	fd = open(o->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* two that write here would remove each other's chunks */
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+	kept = output_regain(o, fd);
+	/* Two that write here would remove each other's chunks, and take one that is not quite finished for what a dead daemon
+	 * left. */
+	if (kept < 0 && flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
-	o->fd = steal_fd(fd);
-	leftovers_close(o);
+	o->fd = kept < 0 ? steal_fd(fd) : kept;
+	if (!o->tidy)
+		leftovers_close(o);
+	o->tidy = true;
 	return 0;
 }
 
@@ -253,8 +282,36 @@ int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p)
 			r = chunk_new(&o->chunk, o->fd, &o->info, &o->last_usec);
 		if (r < 0)
 			return r;
+		/* what was given up meanwhile, now that it can be put right */
+		if (o->given_up)
+			leftovers_close(o);
+		o->given_up = false;
 	}
 	return chunk_append(o->chunk, f, stream, p);
+}
+
+int output_probe(Output *o)
+{
+	static const char name[] = ".probe";
+	static const u8 bytes[PROBE];
+	_cleanup_close_ int fd = -1;
+	int r = output_open(o);
+	ssize_t n;
+
+	if (r < 0)
+		return r;
+	(void)unlinkat(o->fd, name, 0);
+	fd = openat(o->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -errno;
+	(void)unlinkat(o->fd, name, 0);
+	do
+		n = write(fd, bytes, sizeof(bytes));
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	/* what the cache took and the disk did not: as sink_flush() says it */
+	return fsync(fd) < 0 ? -EIO : 0;
 }
 
 void output_push(Output *o)
@@ -350,6 +407,7 @@ void output_abandon(Output *o, Feed *feeds, u64 *ret_lost)
 		chunk_abandon(o->chunk, feeds, ret_lost);
 		o->chunk = chunk_free(o->chunk);
 	}
+	o->given_up = true;
 	o->fd = close_fd(o->fd);
 	/* What comes in its place may be another file system: `auto` decides anew. */
 	if (o->config->io == IO_AUTO) {

@@ -24,7 +24,10 @@ int output_configure(Output *o, const char *path, const SessionConfig *config);
 
 /* Makes and opens the directory, if that is not done; what a daemon that died left unfinished there is put right on a thread. -EWOULDBLOCK: another session writes there. */
 int output_open(Output *o);
+/* As chunk_append(). */
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
+/* Whether the disk takes anything: writes a little to it, of nobody's, and waits for it. */
+int output_probe(Output *o);
 /* What was appended is on its way. */
 void output_push(Output *o);
 /* Until no write is on its way. */
@@ -48,6 +51,8 @@ int output_leave(Output *o, Feed *f);
 void output_abandon(Output *o, Feed *feeds, u64 *ret_lost);
 /* Tells of what was closed. wait: of all that is on its way. */
 void output_reap(Output *o, bool wait);
+/* Something is. */
+bool output_waits(const Output *o);
 
 const char *output_path(const Output *o);
 const char *output_strategy(const Output *o);

@@ -369,14 +369,28 @@ static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCount
 	return true;
 }
 
-/* What was overwritten after it was written is no loss, and what is written cannot be overwritten: the feed knows. */
-static void feed_count(const Owner *o, OwnerCounters *c)
+/* Of what was overwritten: what nobody had taken, where nobody takes any more. The stream is ours then. */
+static u64 untaken(const StreamCounters *taken, u64 overwritten)
 {
-	StreamCounters sums;
+	u64 n = add(add(taken->kept, taken->corrupt), taken->overwritten);
 
-	feed_sums(o->feed, &sums, &c->fill);
+	return overwritten > n ? overwritten - n : 0;
+}
+
+/* What was overwritten after it was written is no loss, and what is written cannot be overwritten: the feed knows. left: what was
+ * overwritten since it was let go of. */
+static void feed_count(const Owner *o, u64 left, OwnerCounters *c)
+{
+	u64 before = c->overwritten;
+	StreamCounters sums;
+	double fill;
+
+	feed_sums(o->feed, &sums, &fill);
+	if (o->given)
+		c->fill = fill;
 	c->written = sums.kept;
-	c->overwritten = sums.overwritten;
+	/* a consumer that has it again has not come to what was overwritten meanwhile, for a moment */
+	c->overwritten = MAX(before, add(sums.overwritten, left));
 	c->corrupt = sums.corrupt;
 	c->corrupt_subs = sums.corrupt_subs;
 	c->clamped = sums.clamped;
@@ -388,6 +402,7 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 	u64 limit = now_monotonic() - o->created + NSEC_PER_SEC;
 	OwnerCounters now = {};
 	bool was = o->liar;
+	u64 left = 0;
 
 	for (u32 i = 0; i < owner_n_rings(o) && !o->liar; i++) {
 		OwnerCounters ring = {};
@@ -396,21 +411,25 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 		if (!ring_allocated(o, i))
 			continue;
 		reader_init(&r, o->region.map, &o->region.geometry, i);
-		if (ring_count(&r, o->region.geometry.policy, limit, &ring))
-			counters_add(&now, &ring);
-		else
+		if (!ring_count(&r, o->region.geometry.policy, limit, &ring)) {
 			o->liar = true;
+			break;
+		}
+		if (o->feed && !o->given)
+			left = add(left, untaken(&o->feed->streams[i].stream.counters, ring.overwritten));
+		counters_add(&now, &ring);
 	}
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		o->liar |= now.lost[c] < o->seen.lost[c];
 	o->liar |= now.recorded < o->seen.recorded;
 	if (!o->liar) {
-		/* a sub-buffer's header that is just being replaced says nothing for a moment */
-		now.overwritten = MAX(now.overwritten, o->seen.overwritten);
+		/* a sub-buffer's header that is just being replaced says nothing for a moment; of what a feed has taken it
+		 * says nothing at all */
+		now.overwritten = o->feed ? o->seen.overwritten : MAX(now.overwritten, o->seen.overwritten);
 		o->seen = now;
 	}
 	if (o->feed)
-		feed_count(o, &o->seen);
+		feed_count(o, left, &o->seen);
 	counters_add(sum, &o->seen);
 	return o->liar && !was;
 }

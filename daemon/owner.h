@@ -54,6 +54,7 @@ struct Owner {
 	Feed *feed;	  /* owned; of a session that writes, or wrote: a consumer's as long as it was given to one */
 	u32 n_told;	  /* ids that the feed knows */
 	bool leaving;	  /* goes once its consumer has emptied it */
+	bool given;	  /* a consumer has the feed, which is its thread's */
 	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
 };
 

@@ -135,8 +135,11 @@ void session_drop_owner(Session *s, Owner *o)
 	if (s->writing && o->feed && writing_retire(s->writing, o, true))
 		return;
 	session_count(s, o, &c);
-	if (!o->feed)
-		c.overwritten = c.recorded; /* none of it is in a ring any more */
+	/* what nobody has taken is in no ring any more */
+	if (o->feed)
+		c.overwritten = MAX(c.overwritten, c.recorded - MIN(c.recorded, c.written + c.corrupt));
+	else
+		c.overwritten = c.recorded;
 	c.fill = 0;
 	counters_add(&s->past, &c);
 	session_abandon(s, o);
@@ -275,6 +278,7 @@ static int session_begin(Session *s, bool strict, Failure *f)
 	if (r < 0)
 		return r;
 	s->running = true;
+	s->start_wanted = false;
 	scope_buckets(&s->scope, buckets);
 	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
 	state_session(s);
@@ -292,16 +296,26 @@ int session_start(Session *s, Failure *f)
 
 int session_start_anyway(Session *s, Failure *f)
 {
+	/* nobody is there who could try again */
+	if (s->writing && !s->running) {
+		s->start_wanted = true;
+		log_info("session '%s' starts when what it recorded is written", s->config->name);
+		return 0;
+	}
 	return session_begin(s, false, f);
 }
 
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f)
 {
-	if (!s->running)
+	if (!s->running && !s->start_wanted)
 		return failure_set(f, FAILURE_NOT_RUNNING, "session '%s' is not running",
 				   s->config->name);
 	if (s->writing && done && writing_wait(s->writing, done, userdata) < 0)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	if (!s->running) {
+		s->start_wanted = false;
+		return 0;
+	}
 	board_session_end(s->ground->board, s->slot);
 	s->running = false;
 	for (Owner *o = s->owners; o; o = o->next)
@@ -400,9 +414,16 @@ void session_resume(Session *s, bool draining, bool again)
 
 void session_writing_ended(Session *s)
 {
+	Failure f = FAILURE_NULL;
+
 	state_session(s);
-	if (s->running)
+	if (s->running) {
 		session_rewrite(s);
+	} else if (s->start_wanted) {
+		s->start_wanted = false;
+		if (session_begin(s, false, &f) < 0)
+			log_error("%s", f.text);
+	}
 }
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)
@@ -426,6 +447,7 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	s->scope = scope;
 	(void)session_config_free(s->config);
 	s->config = config;
+	s->start_wanted &= config->autostart;
 	(void)session_set_directories(s);
 	state_session_config(s);
 	if (rings) {
@@ -517,7 +539,5 @@ void session_info(Session *s, SessionInfo *ret)
 		ret->unwritten += w.unwritten - s->unwritten_before;
 		memcpy(ret->strategy, w.strategy, sizeof(ret->strategy));
 	}
-	/* snapshots of a session that writes are a second copy, and count for nothing here */
-	if (session_is_continuous(s))
-		ret->written = c.written > ret->unwritten ? c.written - ret->unwritten : 0;
+	ret->written += c.written > ret->unwritten ? c.written - ret->unwritten : 0;
 }

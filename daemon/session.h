@@ -18,6 +18,7 @@ struct Session {
 	char *output;	 /* ... and of what it writes continuously */
 	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
 	bool running;
+	bool start_wanted; /* once what it recorded before is written; not while it runs */
 	u32 slot, generation; /* while running */
 	struct geometry geometry; /* of rings made from now on */
 	bool planned;
@@ -46,9 +47,10 @@ DEFINE_CLEANUP(Session *, session_free)
 /* FAILURE_SESSION_RUNNING; FAILURE_LIMIT: no slot or the rings of one owner would not fit the limits; FAILURE_NO_MEMORY: they
  * would not fit the machine; all with numbers. */
 int session_start(Session *s, Failure *f);
-/* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record. */
+/* The same at the daemon's start or reload: an output that cannot be opened is no reason not to record, and one that was stopped and
+ * still writes starts when that is done. */
 int session_start_anyway(Session *s, Failure *f);
-/* No program records any more. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
+/* No program records any more, nor will when it was to start later. done (may be NULL): once what is left is written, which is now if it writes nothing. On failure
  * nothing was done, and done is not called. */
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
 /* Taken over from an earlier daemon, with its rings: writes on; draining: what is left of it, for it was stopped; again: it begins anew,
@@ -86,3 +88,5 @@ int session_add_ring(Session *s, u32 ring);
  * counted stays in the session's sums. */
 void session_drop_idle(Session *s, uid_t uid, u32 keep);
 void session_drop_owner(Session *s, Owner *o);
+/* Of a session that writes: more rings of gone programs than would be kept when the next one comes, which may be never. Seldom. */
+void session_sweep(Session *s);

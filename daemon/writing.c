@@ -43,7 +43,7 @@ static void given_free(Given *g, bool drop)
 {
 	Owner *o = g->owner;
 
-	o->leaving = false;
+	o->leaving = o->given = false;
 	if (drop && o->session)
 		session_drop_owner(o->session, o);
 	(void)owner_unref(o);
@@ -289,6 +289,7 @@ int writing_add(Writing *w, Owner *o)
 		return r;
 	}
 	g->owner = owner_ref(o);
+	o->given = true;
 	g->next = w->given;
 	w->given = g;
 	return 0;

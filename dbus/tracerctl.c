@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <math.h>
 
+#include "conf/suggest.h"
+
 static const struct {
 	const char *name;
 	Verb run;
@@ -204,8 +206,19 @@ static int option_set(Options *o, int option, const char *argument)
 	}
 }
 
+static const char *verb_nearest(const char *word)
+{
+	const char *names[ELEMENTSOF(verbs)];
+
+	for (size_t i = 0; i < ELEMENTSOF(verbs); i++)
+		names[i] = verbs[i].name;
+	return suggest_nearest(word, names, ELEMENTSOF(names));
+}
+
 static int verb_run(const Options *o, const int *seen, size_t n_seen, int argc, char **argv)
 {
+	const char *near;
+
 	for (size_t i = 0; i < ELEMENTSOF(verbs); i++) {
 		if (strcmp(verbs[i].name, argv[0]) != 0)
 			continue;
@@ -219,6 +232,9 @@ static int verb_run(const Options *o, const int *seen, size_t n_seen, int argc, 
 					      option_name(seen[k]), argv[0]);
 		return verbs[i].run(o, argc - 1, argv + 1);
 	}
+	near = verb_nearest(argv[0]);
+	if (near)
+		return failed(STATUS_USAGE, "There is no verb '%s'; did you mean '%s'? See tracerctl --help", argv[0], near);
 	return failed(STATUS_USAGE, "There is no verb '%s': see tracerctl --help", argv[0]);
 }
 

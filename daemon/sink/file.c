@@ -152,5 +152,6 @@ int file_take_error(File *f)
 	int r = f->late_error;
 
 	f->late_error = 0;
-	return r;
+	/* also where room was missing: with room again the bytes are not there */
+	return r < 0 ? -EIO : 0;
 }

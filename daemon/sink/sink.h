@@ -53,7 +53,8 @@ void sink_set_settle(SinkSet *s);
 
 /* Makes the file NAME (0640, O_EXCL) below dir_fd. */
 int sink_open(Sink **ret, SinkSet *set, int dir_fd, const char *name);
-/* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above). When it returns 0 the memory behind p is
+/* Takes a packet, or fails with nothing taken (-EINVAL: its size is not as above; -EFBIG: the file would be larger than RLIMIT_FSIZE or
+ * its file system allows). When it returns 0 the memory behind p is
  * the caller's again. Blocks as long as the disk does, if all buffers are on their way. */
 int sink_append(Sink *s, const SinkPacket *p);
 /* The mark of the last packet with one that is in the file, as all before it are; 0: there is none. */
@@ -61,7 +62,9 @@ u64 sink_mark(const Sink *s);
 /* No more packets come for now: what was taken and has only gathered is on its way from here. Waits for nothing. */
 void sink_push(Sink *s);
 /* Waits until all that was taken is in the file, and makes the file's size say so; tries again what had failed. What is left
- * is kept, and the first error returned. An error of the disk that came after the page cache had taken the bytes is returned once: nothing is left that could be tried again. */
+ * is kept, and the first error returned. An error of the disk that came after the
+ * page cache had taken the bytes is returned once, as -EIO whatever it was: nothing is left that could be tried again, and nothing says
+ * what of the file is there. */
 int sink_flush(Sink *s);
 /* Bytes taken: the offset of the next packet. */
 u64 sink_size(const Sink *s);

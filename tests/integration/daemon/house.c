@@ -11,7 +11,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define PATIENCE (20 * NSEC_PER_SEC)
+#define PATIENCE  (20 * NSEC_PER_SEC)
+#define LOOK_USEC 10000
 
 static void on_snapshot(void *userdata, const char *session, const char *reason, const char *path)
 {
@@ -24,13 +25,16 @@ static void on_snapshot(void *userdata, const char *session, const char *reason,
 	h->snapshot_reason = g_strdup(reason);
 }
 
-/* Trouble may be over before anybody looks. */
+/* Trouble may be over before anybody looks; and more than that changes while there is some. */
 static void on_changed(void *userdata, Session *s)
 {
+	House *h = userdata;
 	SessionInfo info;
 
 	session_info(s, &info);
-	((House *)userdata)->n_troubles += info.trouble[0] != 0;
+	h->n_troubles += info.trouble[0] && g_strcmp0(info.trouble, h->trouble) != 0;
+	g_free(h->trouble);
+	h->trouble = g_strdup(info.trouble);
 }
 
 static void on_trace(void *userdata, const char *session, const char *path, u64 n_records)
@@ -108,6 +112,7 @@ void house_down(House *h, gconstpointer unused)
 	g_free(h->snapshot_path);
 	g_free(h->snapshot_reason);
 	g_free(h->done_path);
+	g_free(h->trouble);
 }
 
 void house_turn(House *h, u64 usec)
@@ -124,7 +129,8 @@ void house_until(House *h, bool (*condition)(void *userdata), void *userdata)
 
 		if (now >= end)
 			g_error("waited in vain");
-		house_turn(h, (end - now) / NSEC_PER_USEC + 1);
+		/* threads and other processes may make it true without a word to the loop */
+		house_turn(h, MIN((end - now) / NSEC_PER_USEC + 1, LOOK_USEC));
 	}
 }
 

@@ -26,7 +26,7 @@ struct House {
 	Manager *manager;
 	/* what the observer saw */
 	u32 n_traces, n_troubles, n_snapshots, n_crashes, n_producer_changes;
-	char *snapshot_path, *snapshot_reason;
+	char *snapshot_path, *snapshot_reason, *trouble;
 	/* of house_snapshot() */
 	bool done;
 	char *done_path;

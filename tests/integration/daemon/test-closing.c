@@ -2,14 +2,17 @@
 /* A disk that does not answer for a while, stood in for by a gate before the end of every trace (linked in by --wrap). */
 #include "tests/integration/daemon/house.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 
 #include "daemon/output.h"
 
-#define CONFIG                                                                                          \
+#define CONFIG_WITH(settings)                                                                           \
 	"sessions: { log: { autostart = true; events = [ \"shop:*\" ]; output_keep_free = \"0\"; "         \
-	"policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };"
+	"policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; " settings " }; };"
+#define CONFIG CONFIG_WITH("")
 
 /* More than may be on their way at one time. */
 #define ROTATIONS (OUTPUT_MAX_CLOSING + 2)
@@ -79,8 +82,10 @@ static void on_stopped(void *userdata, const Failure *failure)
 	a->stopped = true;
 }
 
+/* Threads come to the gate without a word to the loop. */
 static bool all_closing(void *userdata)
 {
+	house_turn(((Answers *)userdata)->h, 1000);
 	return gate_reached() >= ((Answers *)userdata)->closing;
 }
 
@@ -211,6 +216,197 @@ static void test_anew(House *h, gconstpointer unused)
 	g_free(other);
 }
 
+typedef struct {
+	House *h;
+	u64 n;
+} Count;
+
+static bool all_written(void *userdata)
+{
+	Count *c = userdata;
+
+	house_turn(c->h, 1000);
+	return house_info(c->h, "log").written >= c->n;
+}
+
+static bool few_owners(void *userdata)
+{
+	Count *c = userdata;
+
+	house_turn(c->h, 1000);
+	return house_info(c->h, "log").n_owners <= c->n;
+}
+
+/* Programs that come while rotations wait for the disk are served, and those that go leave no memory. */
+static void test_crowd(House *h, gconstpointer unused)
+{
+	Count written = { h, 100 * ROTATIONS }, owners = { h, 12 };
+	Answers a = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, ROTATIONS);
+	for (int i = 0; i < 20; i++) {
+		Program one;
+
+		program_start(h, &one, 0);
+		(void)program_ask(&one, "record 100");
+		program_end(&one);
+		written.n += 100;
+	}
+	house_until(h, all_written, &written);
+	house_until(h, few_owners, &owners);
+	g_assert_cmpint(a.n, ==, 0);
+	gate_set(false);
+	house_until(h, all_answered, &a);
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	house_until(h, is_stopped, &a);
+	g_assert_cmpuint(house_info(h, "log").written, ==, written.n);
+	g_assert_cmpuint(trace_count(house_info(h, "log").output, "shop:order"), ==, written.n);
+	for (int i = 0; i < ROTATIONS; i++)
+		g_free(a.paths[i]);
+	program_end(&p);
+}
+
+static void reload(House *h, bool autostart)
+{
+	char *text = g_strdup_printf("sessions: { log: { autostart = %s; events = [ \"shop:*\" ]; output_keep_free = \"0\"; "
+				     "policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };",
+				     autostart ? "true" : "false");
+	Failure f;
+
+	house_configure(h, text);
+	g_assert_cmpint(manager_reload(h->manager, &f), ==, 0);
+	g_free(text);
+}
+
+static bool is_running(void *userdata)
+{
+	return strcmp(house_info(userdata, "log").state, "running") == 0;
+}
+
+/* Told to start while it still writes what it recorded: it does when that is done, unless something else was said meanwhile. */
+static void test_start(House *h, gconstpointer unused)
+{
+	Answers a = { h }, stopped = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, 1);
+	reload(h, false);
+	g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+	reload(h, true);
+	g_assert_cmpstr(house_info(h, "log").state, ==, "stopping");
+	if (strcmp(g_test_get_path(), "/closing/start/not") == 0)
+		reload(h, false);
+	else if (strcmp(g_test_get_path(), "/closing/start/stopped") == 0)
+		g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &stopped, &f), ==, 0);
+	else if (strcmp(g_test_get_path(), "/closing/start/ended") == 0)
+		goto ended;
+	gate_set(false);
+	house_until(h, is_stopped, &a);
+	if (strcmp(g_test_get_path(), "/closing/start") == 0) {
+		g_assert_true(is_running(h));
+		(void)program_ask(&p, "record 100");
+		a.stopped = false;
+		g_assert_cmpint(manager_stop_session(h->manager, "log", on_stopped, &a, &f), ==, 0);
+		house_until(h, is_stopped, &a);
+		g_assert_cmpuint(house_info(h, "log").written, ==, 200);
+	} else {
+		g_assert_cmpstr(house_info(h, "log").state, ==, "stopped");
+	}
+	g_assert_cmpint(stopped.stopped, ==, strcmp(g_test_get_path(), "/closing/start/stopped") == 0);
+	/* once */
+	house_turn(h, 10000);
+	g_assert_cmpstr(house_info(h, "log").state, ==, "stopped");
+ended:
+	/* the end of the daemon waits for what is written, and starts nothing */
+	gate_set(false);
+	house_close(h);
+	program_end(&p);
+	house_open(h);
+	g_free(a.paths[0]);
+}
+
+static bool other_in_trouble(void *userdata)
+{
+	house_turn(userdata, 1000);
+	return house_info(userdata, "other").trouble[0] != 0;
+}
+
+static bool other_writes(void *userdata)
+{
+	house_turn(userdata, 1000);
+	return house_info(userdata, "other").written >= 100;
+}
+
+static bool has_traces(void *userdata)
+{
+	Count *c = userdata;
+
+	return c->h->n_traces >= c->n;
+}
+
+static bool is_locked(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+
+	g_assert_cmpint(fd, >=, 0);
+	r = flock(fd, LOCK_EX | LOCK_NB);
+	if (r < 0)
+		g_assert_cmpint(errno, ==, EWOULDBLOCK);
+	(void)close(fd);
+	return r < 0;
+}
+
+/* It writes elsewhere while a trace is on its way to the disk. Who else wants the directory, of this daemon or of another, must not
+ * take that trace for what a dead one left: it waits until it is finished. */
+static void test_other(House *h, gconstpointer unused)
+{
+	char *elsewhere = g_build_filename(h->directory, "elsewhere", NULL), *first = g_strdup(house_info(h, "log").output);
+	SessionConfig *c = session_config_copy(manager_find(h->manager, "log")->config);
+	ConfigValue v = { .type = CONFIG_STRING, .string = elsewhere };
+	char *text = NULL, *config;
+	Count written = { h, 200 }, traces = { h, 1 };
+	Answers a = { h };
+	Failure f;
+	Program p;
+
+	program_start(h, &p, 0);
+	begin(h, &a, &p, 1);
+	g_assert_cmpint(session_config_set(c, "output", &v, &text), ==, 0);
+	g_assert_cmpint(manager_configure_session(h->manager, c, &f), ==, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, all_written, &written);
+	g_assert_true(is_locked(elsewhere));
+	g_assert_true(is_locked(first));
+	config = g_strdup_printf("sessions: { log: { autostart = true; events = [ \"shop:*\" ]; output = \"%s\"; "
+				 "output_keep_free = \"0\"; policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; "
+				 "other: { autostart = true; events = [ \"shop:*\" ]; output = \"%s\"; "
+				 "output_keep_free = \"0\"; policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; }; };",
+				 elsewhere, first);
+	house_configure(h, config);
+	g_assert_cmpint(manager_reload(h->manager, &f), ==, 0);
+	(void)program_ask(&p, "record 100");
+	house_until(h, other_in_trouble, h);
+	g_assert_nonnull(strstr(house_info(h, "other").trouble, "finishes"));
+	g_assert_cmpint(a.n, ==, 0);
+	gate_set(false);
+	house_until(h, other_writes, h);
+	house_until(h, has_traces, &traces);
+	g_assert_cmpint(a.n, ==, 1);
+	g_assert_nonnull(a.paths[0]);
+	g_assert_cmpuint(trace_count(a.paths[0], "shop:order"), ==, 100);
+	g_assert_cmpuint(trace_count(first, "shop:order"), ==, 200);
+	g_free(a.paths[0]);
+	g_free(config);
+	g_free(elsewhere);
+	g_free(first);
+	program_end(&p);
+}
+
 static bool has_trace(void *userdata)
 {
 	return ((House *)userdata)->n_traces > 0;
@@ -252,5 +448,12 @@ int main(int argc, char **argv)
 	g_test_add("/closing/stop", House, CONFIG, house_up, test_stop, house_down);
 	g_test_add("/closing/again", House, CONFIG, house_up, test_again, house_down);
 	g_test_add("/closing/anew", House, CONFIG, house_up, test_anew, house_down);
+	g_test_add("/closing/start", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/not", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/stopped", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/start/ended", House, CONFIG, house_up, test_start, house_down);
+	g_test_add("/closing/other", House, CONFIG, house_up, test_other, house_down);
+	g_test_add("/closing/crowd", House, CONFIG_WITH("buffers = \"per-process\"; memory = \"1M\";"), house_up,
+		   test_crowd, house_down);
 	return g_test_run();
 }

@@ -357,7 +357,9 @@ static void watches(Desk *d, const void *unused)
 
 static void usage(Desk *d, const void *unused)
 {
-	fails(d, "fly", 2, "no verb 'fly'");
+	fails(d, "fly", 2, "no verb 'fly': see");
+	fails(d, "snapshto flight", 2, "did you mean 'snapshot'?");
+	fails(d, "set_events flight", 2, "did you mean 'set-events'?");
 	fails(d, "start", 2, "tracerctl start NAME");
 	fails(d, "list x", 2, "Too many");
 	fails(d, "snapshot", 2, "--all");
