@@ -6,6 +6,7 @@
  *         wait         until a session wants our events: "wanted"
  *         record N     N more events: "recorded TOTAL"
  *         snapshot R   asks the daemon for a snapshot with reason R: "accepted" or "refused"
+ *         pid          says its own
  *         crash        writes through a null pointer
  *     recorder crash N MARK        N events, then a fault; MARK gets the number of the last call that returned
  *     recorder storm USEC MARK     events without end, and SIGSEGV from a timer somewhere among them
@@ -96,6 +97,8 @@ static int command_loop(void)
 			printf("recorded %llu\n", (unsigned long long)total);
 		} else if (strncmp(line, "snapshot ", 9) == 0) {
 			puts(tracer_snapshot(line + 9) < 0 ? "refused" : "accepted");
+		} else if (strcmp(line, "pid") == 0) {
+			printf("%d\n", (int)getpid());
 		} else if (strcmp(line, "crash") == 0) {
 			crash();
 		} else {
