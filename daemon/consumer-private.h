@@ -54,7 +54,7 @@ struct Consumer {
 	Order *orders;
 	Event *events;
 	u64 unwritten;
-	char strategy[16];
+	const char *strategy; /* static; NULL: no turn yet */
 	bool ordered_stop;
 	bool quit; /* the time for the end is over */
 	int event_fd;
