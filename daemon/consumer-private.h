@@ -55,7 +55,7 @@ struct Consumer {
 	Order *orders;
 	Event *events;
 	u64 unwritten;
-	char strategy[16];
+	const char *strategy; /* static; NULL: no turn yet */
 	bool ordered_stop;
 	bool leaves; /* set before it is stopped */
 	bool quit; /* the time for the end is over */

@@ -159,7 +159,7 @@ static void publish(Consumer *c)
 	for (Feed *f = c->feeds; f; f = f->next)
 		feed_publish(f);
 	(void)pthread_mutex_lock(&c->lock);
-	(void)snprintf(c->strategy, sizeof(c->strategy), "%s", output_strategy(c->output));
+	c->strategy = output_strategy(c->output);
 	(void)pthread_mutex_unlock(&c->lock);
 }
 

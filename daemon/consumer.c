@@ -392,6 +392,6 @@ void consumer_info(Consumer *c, ConsumerInfo *ret)
 			       .stopping = c->stopping };
 	(void)pthread_mutex_lock(&c->lock);
 	ret->unwritten = c->unwritten;
-	memcpy(ret->strategy, c->strategy, sizeof(ret->strategy));
+	(void)snprintf(ret->strategy, sizeof(ret->strategy), "%s", c->strategy ? c->strategy : "");
 	(void)pthread_mutex_unlock(&c->lock);
 }
