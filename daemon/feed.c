@@ -19,12 +19,12 @@ int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geomet
 	f->label = strdup(label);
 	f->cpus = cpus;
 	f->geometry = *g;
-	f->streams = calloc(g->n_ring + g->n_side, sizeof(*f->streams));
+	f->streams = calloc(geometry_rings(g), sizeof(*f->streams));
 	if (!f->label || !f->streams) {
 		(void)feed_free(f);
 		return -ENOMEM;
 	}
-	f->n_streams = g->n_ring + g->n_side;
+	f->n_streams = geometry_rings(g);
 	for (u32 i = 0; i < f->n_streams; i++)
 		stream_init(&f->streams[i].stream, map, fd, g, i, clock);
 	*ret = f;
@@ -171,5 +171,5 @@ void feed_stream_name(const Feed *f, u32 i, char ret[40], u32 *ret_cpu)
 			side = MAX(side, load_relaxed_u32(&f->cpus->cpu_of[k]) + 1);
 		*ret_cpu = side + i - n_ring;
 	}
-	trace_ring_name(ret, i, n_ring, *ret_cpu);
+	trace_ring_name(ret, &f->geometry, i, *ret_cpu);
 }

@@ -35,7 +35,7 @@ static u64 now_monotonic(void)
 
 static u32 owner_n_rings(const Owner *o)
 {
-	return o->region.geometry.n_ring + o->region.geometry.n_side;
+	return geometry_rings(&o->region.geometry);
 }
 
 /* A per-CPU ring without memory is not looked at: loads would find zeros, but pages would be made. */
@@ -102,6 +102,7 @@ Owner *owner_unref(Owner *o)
 		return NULL;
 	(void)feed_free(o->feed);
 	ids_clear(&o->ids);
+	pinned_clear(&o->pinned);
 	if (o->region.fd >= 0)
 		region_punch(&o->region);
 	region_close(&o->region);
@@ -199,6 +200,7 @@ void attachment_end(Attachment *a, bool dead)
 	attachment_set_active(a, false);
 	if (dead)
 		owner_break_locks(o, a->producer->number);
+	pinned_leave(&o->pinned, &o->region.geometry, a->producer->number);
 	epoch = owner_epoch(o);
 	ids_release(&o->ids, &a->ids, epoch);
 	for (p = &o->attachments; *p != a;)
@@ -233,8 +235,8 @@ void owner_break_locks(Owner *o, u32 producer_number)
 	const struct geometry *g = &o->region.geometry;
 	struct abi_ring *lines = (struct abi_ring *)(o->region.map + ABI_PAGE);
 
-	for (u32 i = 0; i < g->n_side; i++)
-		(void)side_break(&lines[g->n_ring + i], producer_number, 0);
+	for (u32 i = g->n_ring; i < geometry_rings(g); i++)
+		(void)side_break(&lines[i], producer_number, 0);
 }
 
 void owner_prune(Owner *o)
@@ -255,6 +257,10 @@ void owner_prune(Owner *o)
 			first[i] = UINT64_MAX;
 			continue;
 		}
+		if (geometry_is_pinned(&o->region.geometry, i)) {
+			first[i] = pinned_first(o->region.map, &o->region.geometry, i);
+			continue;
+		}
 		reader_init(&r, o->region.map, &o->region.geometry, i);
 		/* a position that cannot be read proves nothing: 0 keeps every id */
 		if (reader_position(&r, &offset, &count) == 0)
@@ -263,14 +269,13 @@ void owner_prune(Owner *o)
 	ids_prune(&o->ids, first, n);
 }
 
-/* Records of the ring before its oldest whole sub-buffer, by that one's header; what a lying header says is bounded by
- * what was ever written. */
-static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 count)
+/* Records of the ring before `first`, its oldest whole sub-buffer, by that one's header; what a lying header says is bounded
+ * by what was ever written. */
+static u64 ring_overwritten(const struct reader *r, u64 first, u64 count)
 {
-	u64 first = reader_first_whole(offset, r->size, r->sub_size);
 	const struct abi_sub *sub = (const void *)(r->data + (first & (r->size - 1)));
 
-	if (first == 0 || policy != ABI_POLICY_OVERWRITE)
+	if (first == 0)
 		return 0;
 	/* relaxed: these are figures for people; a header that is being replaced does not have this position */
 	if (load_relaxed_u64(&sub->position) != first)
@@ -296,31 +301,46 @@ void counters_add(OwnerCounters *sum, const OwnerCounters *more)
 	sum->clamped = add(sum->clamped, more->clamped);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		sum->lost[c] = add(sum->lost[c], more->lost[c]);
+	sum->pinned = add(sum->pinned, more->pinned);
+	sum->unpinned = add(sum->unpinned, more->unpinned);
 	sum->fill = MAX(sum->fill, more->fill);
 }
 
 /* What one ring says; false if it cannot be. `limit`: the most that any of its counters can have come to. */
-static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCounters *ret)
+static bool ring_count(const Owner *o, u32 ring, u64 limit, OwnerCounters *ret)
 {
-	u64 offset, count;
+	const struct geometry *g = &o->region.geometry;
+	u64 offset, count, first = 0;
+	struct reader r;
 	double fill;
 
+	reader_init(&r, o->region.map, g, ring);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++) {
-		u64 lost = reader_lost_by(r, c);
+		u64 lost = reader_lost_by(&r, c);
 
 		if (lost > limit)
 			return false;
 		ret->lost[c] = lost;
 		ret->discarded += lost;
 	}
-	if (reader_position(r, &offset, &count) < 0 || count > limit ||
+	ret->unpinned = load_relaxed_u64(&r.line->unpinned);
+	if (reader_position(&r, &offset, &count) < 0 || count > limit || ret->unpinned > limit ||
 	    count > offset / ABI_RECORD_HEADER)
 		return false;
 	ret->recorded = count;
-	ret->overwritten = ring_overwritten(r, policy, offset, count);
-	if (policy != ABI_POLICY_OVERWRITE)
-		offset -= MIN(offset, load_relaxed_u64(&r->line->consumed));
-	fill = offset >= r->size ? 1 : (double)offset / (double)r->size;
+	if (geometry_is_pinned(g, ring)) {
+		/* it is meant to be full */
+		first = pinned_first(o->region.map, g, ring);
+		ret->overwritten = first == offset ? count : ring_overwritten(&r, first, count);
+		ret->pinned = count - ret->overwritten;
+		return true;
+	}
+	if (g->policy == ABI_POLICY_OVERWRITE)
+		first = reader_first_whole(offset, r.size, r.sub_size);
+	else
+		offset -= MIN(offset, load_relaxed_u64(&r.line->consumed));
+	ret->overwritten = ring_overwritten(&r, first, count);
+	fill = offset >= r.size ? 1 : (double)offset / (double)r.size;
 	ret->fill = fill;
 	return true;
 }
@@ -347,19 +367,17 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 
 	for (u32 i = 0; i < owner_n_rings(o) && !o->liar; i++) {
 		OwnerCounters ring = {};
-		struct reader r;
 
 		if (!ring_allocated(o, i))
 			continue;
-		reader_init(&r, o->region.map, &o->region.geometry, i);
-		if (ring_count(&r, o->region.geometry.policy, limit, &ring))
+		if (ring_count(o, i, limit, &ring))
 			counters_add(&now, &ring);
 		else
 			o->liar = true;
 	}
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		o->liar |= now.lost[c] < o->seen.lost[c];
-	o->liar |= now.recorded < o->seen.recorded;
+	o->liar |= now.recorded < o->seen.recorded || now.unpinned < o->seen.unpinned;
 	if (!o->liar) {
 		/* a sub-buffer's header that is just being replaced says nothing for a moment */
 		now.overwritten = MAX(now.overwritten, o->seen.overwritten);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "systemd/units.h"
 
@@ -193,6 +194,20 @@ static bool death_from_pidfd(int pidfd, Death *ret)
 	return true;
 }
 
+/* When that was by the time of day, as it is set now. */
+static u64 start_realtime(u64 ticks)
+{
+	long per_second = sysconf(_SC_CLK_TCK);
+	struct timespec real, boot;
+	u64 since;
+
+	if (per_second <= 0 || clock_gettime(CLOCK_REALTIME, &real) < 0 || clock_gettime(CLOCK_BOOTTIME, &boot) < 0)
+		return 0;
+	since = ticks / (u64)per_second * NSEC_PER_SEC + ticks % (u64)per_second * NSEC_PER_SEC / (u64)per_second;
+	return (u64)real.tv_sec * NSEC_PER_SEC + (u64)real.tv_nsec -
+	       ((u64)boot.tv_sec * NSEC_PER_SEC + (u64)boot.tv_nsec) + since;
+}
+
 /* A zombie's status, where the kernel lets us see it (same user, or root): before the parent has reaped, and on
  * kernels whose pidfd cannot tell. An exit code of 0 is also what is shown to who may not know. */
 static bool death_from_stat(const Peer *peer, Death *ret)
@@ -276,6 +291,7 @@ int producer_new(Producer **ret, Ground *ground, sd_event *event, Peer *peer, u3
 	*p = (Producer){ .peer = *peer,
 			 .number = number,
 			 .cookie = { cookie[0], cookie[1] },
+			 .started = start_realtime(peer->start_time),
 			 .ground = ground,
 			 .died = died,
 			 .userdata = userdata };
@@ -304,8 +320,20 @@ Producer *producer_free(Producer *p)
 	p->grace = sd_event_source_disable_unref(p->grace);
 	account_release(p->ground->account, p->peer.uid, CHARGE_PRODUCERS, 1);
 	peer_clear(&p->peer);
+	free(p->exe);
 	free(p);
 	return NULL;
+}
+
+void producer_set_program(Producer *p, const char *exe, const char *build_id)
+{
+	char *copy = strdup(exe);
+
+	if (copy) {
+		free(p->exe);
+		p->exe = copy;
+	}
+	(void)snprintf(p->build_id, sizeof(p->build_id), "%s", build_id);
 }
 
 void producer_set_classes(Producer *p, Class **classes, u32 n)

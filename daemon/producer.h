@@ -6,6 +6,7 @@
 #include <systemd/sd-event.h>
 
 #include "daemon/owner.h"
+#include "lib/wire.h"
 
 /* Who is at the other end of a connection; filled from the kernel only. */
 typedef struct {
@@ -41,6 +42,9 @@ struct Producer {
 	Peer peer;
 	u32 number; /* in side rings' locks; unique among the living, never 0 */
 	u64 cookie[2];
+	char *exe;	  /* owned; by its own word, as is the next; may be NULL */
+	char build_id[2 * WIRE_MAX_BUILD_ID + 1];
+	u64 started;	  /* CLOCK_REALTIME, ns, by the kernel's start time; 0: not known */
 	Ground *ground;
 	Class **classes; /* owned references, in the program's order */
 	u32 n_classes;
@@ -59,6 +63,8 @@ int producer_new(Producer **ret, Ground *ground, sd_event *event, Peer *peer, u3
 Producer *producer_free(Producer *p);
 DEFINE_CLEANUP(Producer *, producer_free)
 
+/* What it says of itself: its last word counts, since exec is another producer. */
+void producer_set_program(Producer *p, const char *exe, const char *build_id);
 /* The program's classes from now on; takes the array and the references in it. */
 void producer_set_classes(Producer *p, Class **classes, u32 n);
 /* For a kernel without pidfds, from a timer: finds out that the program is gone, and calls died. True if so. */

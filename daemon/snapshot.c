@@ -73,7 +73,7 @@ static int run_trim(Snapshot *run)
 			return r;
 		used += size + 512; /* numbers may become longer */
 		for (size_t j = 0; j < p->n_rings; j++) {
-			n += p->sieves[j].n;
+			n += p->rings[j]->pinned ? 0 : p->sieves[j].n;
 			used += p->sieves[j].n ? part_stream_overhead() : 0;
 		}
 	}
@@ -86,6 +86,11 @@ static int run_trim(Snapshot *run)
 			for (size_t k = 0; k < run->parts[i].sieves[j].n; k++) {
 				Sieve *s = &run->parts[i].sieves[j];
 
+				/* pinned ones stay, so there is less room for the rest */
+				if (run->parts[i].rings[j]->pinned) {
+					used += packet_size(s->pieces[k].size) + INDEX_ENTRY;
+					continue;
+				}
 				v[n++] =
 				    (Candidate){s->pieces[k].begin,
 						packet_size(s->pieces[k].size) + INDEX_ENTRY, s, k};
@@ -306,7 +311,8 @@ static void run_sum(Snapshot *run)
 			sum->clamped += s->clamped;
 			sum->corrupt_subs += s->corrupt_subs;
 			sum->corrupt_records += s->corrupt;
-			sum->reach = MIN(sum->reach, s->reach);
+			if (!p->rings[j]->pinned)
+				sum->reach = MIN(sum->reach, s->reach);
 			for (u32 k = 0; k < ABI_LOST_CAUSES; k++)
 				sum->lost[k] += p->rings[j]->lost[k];
 		}
