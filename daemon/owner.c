@@ -96,12 +96,19 @@ Owner *owner_ref(Owner *o)
 	return o;
 }
 
+/* What the bytes in the rings mean, which nobody will ask any more. */
+static void owner_forget(Owner *o)
+{
+	ids_clear(&o->ids);
+	described_clear(&o->described);
+}
+
 Owner *owner_unref(Owner *o)
 {
 	if (!o || --o->n_refs)
 		return NULL;
 	(void)feed_free(o->feed);
-	ids_clear(&o->ids);
+	owner_forget(o);
 	pinned_clear(&o->pinned);
 	if (o->region.fd >= 0)
 		region_punch(&o->region);
@@ -120,7 +127,7 @@ void owner_abandon(Owner *o)
 		attachment_end(o->attachments, false);
 	o->session = NULL;
 	if (o->n_pins == 0)
-		ids_clear(&o->ids);
+		owner_forget(o);
 	(void)owner_unref(o);
 }
 
@@ -132,11 +139,12 @@ void owner_pin(Owner *o)
 void owner_unpin(Owner *o)
 {
 	if (--o->n_pins == 0 && !o->session)
-		ids_clear(&o->ids);
+		owner_forget(o);
 }
 
 int owner_attach(Owner *o, Producer *p, Attachment **ret)
 {
+	Described *described;
 	Attachment *a;
 
 	for (a = p->attachments; a; a = a->next_of_producer) {
@@ -148,8 +156,13 @@ int owner_attach(Owner *o, Producer *p, Attachment **ret)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
+	if (described_add(&o->described, p->description, &described) < 0) {
+		free(a);
+		return -ENOMEM;
+	}
 	*a = (Attachment){ .producer = p,
 			   .owner = o,
+			   .described = described,
 			   .next_of_owner = o->attachments,
 			   .next_of_producer = p->attachments };
 	o->attachments = a;
@@ -203,6 +216,8 @@ void attachment_end(Attachment *a, bool dead)
 	pinned_leave(&o->pinned, &o->region.geometry, a->producer->number);
 	epoch = owner_epoch(o);
 	ids_release(&o->ids, &a->ids, epoch);
+	/* also of a session that lets go: then all of them go with it, but for a copy's sake */
+	described_end(&o->described, a->described, epoch, a->pinned);
 	for (p = &o->attachments; *p != a;)
 		p = &(*p)->next_of_owner;
 	*p = a->next_of_owner;
@@ -244,7 +259,7 @@ void owner_prune(Owner *o)
 	_cleanup_free_ u64 *first = NULL;
 	u32 n = owner_n_rings(o);
 
-	if (o->ids.n_unheld == 0 || o->n_pins)
+	if ((o->ids.n_unheld == 0 && o->described.n_dead == 0) || o->n_pins)
 		return;
 	first = calloc(n, sizeof(*first));
 	if (!first)
@@ -267,6 +282,7 @@ void owner_prune(Owner *o)
 			first[i] = reader_first_whole(offset, r.size, r.sub_size);
 	}
 	ids_prune(&o->ids, first, n);
+	described_prune(&o->described, first, &o->region.geometry);
 }
 
 /* Records of the ring before `first`, its oldest whole sub-buffer, by that one's header; what a lying header says is bounded

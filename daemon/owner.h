@@ -5,6 +5,7 @@
 
 #include "daemon/ground.h"
 #include "daemon/feed.h"
+#include "daemon/described.h"
 #include "daemon/ids.h"
 #include "daemon/pinned.h"
 #include "lib/region.h"
@@ -44,6 +45,7 @@ struct Owner {
 	struct region region;
 	Ids ids;
 	Pinned pinned;
+	DescribedList described;
 	Attachment *attachments;
 	u32 n_active;	  /* attachments of programs that record now */
 	u32 n_attachments;
@@ -65,6 +67,7 @@ struct Attachment {
 	Owner *owner;
 	Attachment *next_of_owner, *next_of_producer;
 	u32 pinned;  /* number of its pinned ring in the region; 0: none */
+	Described *described; /* the owner's */
 	bool active; /* its last answer named this owner's session */
 	IdSet ids;
 };
@@ -95,7 +98,7 @@ void attachment_end(Attachment *a, bool dead);
 int owner_add_ring(Owner *o, u32 ring);
 /* Breaks what the program left locked in the side and pinned rings. */
 void owner_break_locks(Owner *o, u32 producer_number);
-/* Frees ids that nothing in the rings can mean any more. */
+/* Forgets ids that nothing in the rings can mean any more, and programs that nothing in them can be of. */
 void owner_prune(Owner *o);
 
 /* Adds what the rings say now, if that can be: programs write those counters, so figures that fall, or that are more than

@@ -72,8 +72,10 @@ static int program_get(Manager *m, Exchange *x, Producer **ret, Failure *f)
 	}
 	/* another image, another process under the same number, or one that changed its user: its old rings are not
 	 * the new one's, and what the old one held locked nobody will release */
-	if (p)
+	if (p) {
+		producer_ended(p, p->peer.start_time == peer.start_time ? "became another program" : "ended");
 		program_retire(m, p);
+	}
 	r = producer_new(&p, &m->ground, m->event, &peer, roster_number(&m->roster), hello->cookie,
 			 program_died, m, f);
 	if (r < 0)
@@ -182,7 +184,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 		exchange_complain(x, "%s; refused", f.text);
 		return;
 	}
-	producer_set_program(p, exchange_exe(x), exchange_build_id(x));
+	producer_describe(p, hello->vpid, exchange_exe(x), exchange_build_id(x));
 	classes = exchange_take_classes(x, &n);
 	producer_set_classes(p, classes, n);
 	/* its own claims: kept from wrapping, believed no further */
@@ -326,9 +328,9 @@ bool manager_producer(Manager *m, u32 i, ProducerInfo *ret)
 			       .uid = p->peer.uid,
 			       .command = p->peer.command,
 			       .unit = p->peer.unit,
-			       .exe = p->exe,
-			       .build_id = p->build_id,
-			       .started = p->started,
+			       .exe = p->description->exe,
+			       .build_id = p->description->build_id,
+			       .started = p->description->started,
 			       .start_ticks = p->peer.start_time,
 			       .n_classes = p->n_classes,
 			       .missed = p->missed,
