@@ -74,6 +74,7 @@ void described_end(DescribedList *l, Described *d, Epoch *epoch, u32 pinned)
 		if (!(*at)->dead)
 			continue;
 		l->n_dropped++;
+		l->dropped_until = MAX(l->dropped_until, (*at)->what->ended);
 		described_remove(l, at);
 		return;
 	}
@@ -109,13 +110,13 @@ static int compare(const void *a, const void *b)
 	return xt < yt ? 1 : xt > yt ? -1 : 0;
 }
 
-int described_copy(const DescribedList *l, Descriptions *ret)
+int described_copy(const DescribedList *l, size_t max, Descriptions *ret)
 {
 	_cleanup_free_ const Description **all = calloc(MAX(l->n, 1u), sizeof(*all));
 	size_t n = 0, n_dead = 0, n_first;
-	Descriptions c = { .n_left_out = l->n_dropped };
+	Descriptions c = { .n_left_out = l->n_dropped, .left_until = l->dropped_until };
 
-	c.v = calloc(MAX(l->n, 1u), sizeof(*c.v));
+	c.v = calloc(MAX(MIN(max, (size_t)l->n), (size_t)1), sizeof(*c.v));
 	if (!all || !c.v) {
 		descriptions_clear(&c);
 		return -ENOMEM;
@@ -126,12 +127,13 @@ int described_copy(const DescribedList *l, Descriptions *ret)
 	}
 	qsort(all, n, sizeof(*all), compare);
 	n_first = MIN(n_dead, (size_t)DEAD_FIRST);
-	for (size_t i = 0; i < n_first; i++)
-		c.v[c.n++] = *all[i];
-	for (size_t i = n_dead; i < n; i++)
-		c.v[c.n++] = *all[i];
-	for (size_t i = n_first; i < n_dead; i++)
-		c.v[c.n++] = *all[i];
+	for (size_t i = 0; i < n && c.n < max; i++) {
+		/* the first dead, the living, the other dead */
+		size_t k = i < n_first ? i : i < n_first + n - n_dead ? i - n_first + n_dead : i - (n - n_dead);
+
+		c.v[c.n++] = *all[k];
+	}
+	c.n_all = n;
 	*ret = c;
 	return 0;
 }

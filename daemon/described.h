@@ -22,7 +22,7 @@ struct Described {
 typedef struct {
 	Described *first;
 	u32 n, n_dead;
-	u64 n_dropped;
+	u64 n_dropped, dropped_until; /* when the last of those ended */
 } DescribedList;
 
 Description *description_new(void);
@@ -36,5 +36,5 @@ int described_add(DescribedList *l, Description *what, Described **ret);
 void described_end(DescribedList *l, Described *d, Epoch *epoch, u32 pinned);
 /* Forgets those that nothing in the rings can be of any more: `first` as in ids_prune(). */
 void described_prune(DescribedList *l, const u64 *first, const struct geometry *g);
-/* A copy for a snapshot. 0 or -ENOMEM. */
-int described_copy(const DescribedList *l, Descriptions *ret);
+/* A copy of the first `max`, for a snapshot or a consumer. 0 or -ENOMEM. */
+int described_copy(const DescribedList *l, size_t max, Descriptions *ret);

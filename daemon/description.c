@@ -7,8 +7,6 @@
 
 #include "daemon/trace/metadata.h"
 
-/* Each takes some hundred bytes of metadata that every reader parses, and shows for every trace. */
-#define SAY_MAX	  16
 #define WRITE_MAX 1024
 
 void descriptions_clear(Descriptions *d)
@@ -34,14 +32,16 @@ void descriptions_resolve(Descriptions *d)
 	}
 }
 
-void descriptions_say(const Descriptions *d, Environment *e)
+void descriptions_say(const Descriptions *d, u64 since, Environment *e)
 {
-	size_t n = MIN(d->n, (size_t)SAY_MAX);
+	size_t n = 0, n_before = 0;
 
-	environment_add(e, "producers", "%zu", d->n);
-	if (d->n_left_out)
+	for (size_t i = 0; i < d->n; i++)
+		n_before += d->v[i].ended && d->v[i].ended < since;
+	environment_add(e, "producers", "%zu", d->n_all - n_before);
+	if (d->n_left_out && d->left_until >= since)
 		environment_add(e, "producers_left_out", "%" PRIu64, (uint64_t)d->n_left_out);
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < d->n && n < DESCRIPTIONS_SAID; i++) {
 		const Description *p = &d->v[i];
 		const struct {
 			const char *key, *value;
@@ -51,7 +51,10 @@ void descriptions_say(const Descriptions *d, Environment *e)
 		};
 		char key[64];
 
-#define KEY(name) ((void)snprintf(key, sizeof(key), "producer_%zu_%s", i + 1, name), key)
+		if (p->ended && p->ended < since)
+			continue;
+		n++;
+#define KEY(name) ((void)snprintf(key, sizeof(key), "producer_%zu_%s", n, name), key)
 		environment_add(e, KEY("pid"), "%d", (int)p->pid);
 		if (p->vpid != (u32)p->pid)
 			environment_add(e, KEY("vpid"), "%u", p->vpid);

@@ -33,14 +33,19 @@ typedef struct {
 typedef struct {
 	Description *v; /* owned */
 	size_t n;
+	size_t n_all;	/* the same with those that were not copied */
 	u64 n_left_out; /* that are known to have been there, and nothing more */
+	u64 left_until; /* when the last of those ended */
 } Descriptions;
+
+/* Each takes some hundred bytes of metadata that every reader parses, and shows for every trace. */
+#define DESCRIPTIONS_SAID 16
 
 void descriptions_clear(Descriptions *d);
 /* Looks the users' names up, which may ask a server: not in the loop. */
 void descriptions_resolve(Descriptions *d);
-/* producer_1_pid and so on, of the first few; `producers` says how many there were. */
-void descriptions_say(const Descriptions *d, Environment *e);
+/* producer_1_pid and so on, of the first few that did not end before `since` (ns since 1970); `producers` says how many there were. */
+void descriptions_say(const Descriptions *d, u64 since, Environment *e);
 /* Objects of a JSON array, `separator` in front of the first; at most so many, and while the whole is no longer than `limit`
  * bytes (0: any). Those that do not fit are added to *left_out. What separates the next, or NULL: out of memory. */
 const char *descriptions_write(const Descriptions *d, const char *owner, const char *separator, size_t limit,

@@ -42,6 +42,7 @@ Feed *feed_free(Feed *f)
 	free(f->lock);
 	free(f->classes.v);
 	free(f->newer.v);
+	descriptions_clear(&f->programs);
 	free(f->streams);
 	free(f->label);
 	free(f);
@@ -69,6 +70,18 @@ void feed_set_classes(Feed *f, TraceClass *v, size_t n)
 	f->newer = (FeedClasses){ v, n };
 	(void)pthread_mutex_unlock(f->lock);
 	free(before);
+}
+
+void feed_set_programs(Feed *f, Descriptions *programs)
+{
+	Descriptions before;
+
+	(void)pthread_mutex_lock(f->lock);
+	before = f->programs;
+	f->programs = *programs;
+	(void)pthread_mutex_unlock(f->lock);
+	descriptions_clear(&before);
+	*programs = (Descriptions){ 0 };
 }
 
 void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill)
@@ -131,6 +144,13 @@ int feed_take(Feed *f, u32 i, bool partial, StreamPacket *ret)
 	if (r < 0)
 		return r;
 	return stream_take(s, f->table, flags | STREAM_JUDGE, ret);
+}
+
+void feed_say_programs(const Feed *f, u64 since, Environment *e)
+{
+	(void)pthread_mutex_lock(f->lock);
+	descriptions_say(&f->programs, since, e);
+	(void)pthread_mutex_unlock(f->lock);
 }
 
 bool feed_ready(const Feed *f, bool partial)

@@ -113,7 +113,7 @@ static int job_gather_source(Job *b, const Owner *o, SnapshotSource *source)
 	for (u32 i = 0; i < n_ring; i++)
 		source->cpu_of_ring[i] = i < cpus->n_rings ? cpus->cpu_of[i] : i;
 
-	if (described_copy(&o->described, &source->producers) < 0)
+	if (described_copy(&o->described, SIZE_MAX, &source->producers) < 0)
 		return -ENOMEM;
 	for (u32 id = 1; id < o->ids.n; id++)
 		n += ids_entry(&o->ids, id) != NULL;

@@ -142,6 +142,15 @@ void owner_unpin(Owner *o)
 		owner_forget(o);
 }
 
+/* Who writes continuously says who is there, and who was. Without memory, who was said before. */
+static void owner_tell_programs(Owner *o)
+{
+	Descriptions d;
+
+	if (o->feed && described_copy(&o->described, DESCRIPTIONS_SAID, &d) == 0)
+		feed_set_programs(o->feed, &d);
+}
+
 int owner_attach(Owner *o, Producer *p, Attachment **ret)
 {
 	Described *described;
@@ -167,6 +176,7 @@ int owner_attach(Owner *o, Producer *p, Attachment **ret)
 			   .next_of_producer = p->attachments };
 	o->attachments = a;
 	p->attachments = a;
+	owner_tell_programs(o);
 	o->n_attachments++;
 	o->idle_since = 0;
 	*ret = a;
@@ -218,6 +228,7 @@ void attachment_end(Attachment *a, bool dead)
 	ids_release(&o->ids, &a->ids, epoch);
 	/* also of a session that lets go: then all of them go with it, but for a copy's sake */
 	described_end(&o->described, a->described, epoch, a->pinned);
+	owner_tell_programs(o);
 	for (p = &o->attachments; *p != a;)
 		p = &(*p)->next_of_owner;
 	*p = a->next_of_owner;

@@ -186,7 +186,7 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	environment_add(&e, "late", "%s", c->capture.late ? "yes" : "no");
 	environment_add(&e, "side_ring_cpu_id", "%u", p->side_cpu);
 	say_sums(&e, p);
-	descriptions_say(&p->source->producers, &e);
+	descriptions_say(&p->source->producers, 0, &e);
 	for (size_t i = 0; i < p->n_rings; i++)
 		say_ring(&e, p, i);
 	if (e.failed)

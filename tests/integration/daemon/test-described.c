@@ -157,6 +157,70 @@ static void test_removed(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+static void rotated(void *userdata, const char *path, const Failure *failure)
+{
+	g_assert_nonnull(path);
+}
+
+static bool traces_two(void *userdata)
+{
+	return ((House *)userdata)->n_traces >= 2;
+}
+
+/* A session that writes says it in each of its traces: of a program that ended before there was one, nothing. */
+static void test_writing(House *h, gconstpointer unused)
+{
+	g_autofree char *output = g_build_filename(h->state, "traces", "flight", NULL), *first = NULL, *second = NULL;
+	g_autofree char *killed = NULL, *lives = NULL;
+	Failure f = FAILURE_NULL;
+	const char *name;
+	char *paths[2] = { NULL, NULL };
+	Program p, q;
+	GDir *d;
+	u32 n = 0;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1");
+	killed = g_strdup_printf("_pid = \"%d\";", (int)p.pid);
+	program_start(h, &q, 0);
+	(void)program_ask(&q, "record 1");
+	lives = g_strdup_printf("_pid = \"%d\";", (int)q.pid);
+	program_end(&p);
+	house_until(h, one_left, h);
+	g_assert_cmpint(manager_rotate_session(h->manager, "flight", rotated, NULL, &f), ==, 0);
+	(void)program_ask(&q, "record 1");
+	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, &f), ==, 0);
+	house_until(h, traces_two, h);
+	d = g_dir_open(output, 0, NULL);
+	g_assert_nonnull(d);
+	while ((name = g_dir_read_name(d)))
+		if (g_str_has_suffix(name, "-trace") && n < 2)
+			paths[n++] = g_build_filename(output, name, NULL);
+	g_dir_close(d);
+	g_assert_cmpuint(n, ==, 2);
+	if (strcmp(paths[0], paths[1]) > 0) {
+		char *other = paths[0];
+
+		paths[0] = paths[1];
+		paths[1] = other;
+	}
+	first = metadata(paths[0]);
+	second = metadata(paths[1]);
+	g_assert_nonnull(strstr(first, "\tproducers = \"2\";"));
+	g_assert_nonnull(strstr(first, killed));
+	g_assert_nonnull(strstr(first, "producer_1_end = \""));
+	g_assert_nonnull(strstr(first, lives));
+	g_assert_nonnull(strstr(second, "\tproducers = \"1\";"));
+	g_assert_null(strstr(second, killed));
+	g_assert_nonnull(strstr(second, lives));
+	g_assert_nonnull(strstr(second, "producer_1_build_id"));
+	g_free(paths[0]);
+	g_free(paths[1]);
+	program_end(&q);
+}
+
+#define WRITES "sessions: { flight: { autostart = true; memory = \"1M\"; io = \"write\"; }; };"
+
 #define ADD(name, test) g_test_add("/described/" name, House, FLIGHT, house_up, test, house_down)
 
 int main(int argc, char **argv)
@@ -165,5 +229,6 @@ int main(int argc, char **argv)
 	ADD("living", test_living);
 	ADD("dead", test_dead);
 	ADD("cleared", test_removed);
+	g_test_add("/described/writing", House, WRITES, house_up, test_writing, house_down);
 	return g_test_run();
 }

@@ -78,7 +78,7 @@ static void test_bounds(void)
 		end(&l, add(&l, pid), epoch(1, 0, 0, 0), 0);
 	(void)add(&l, 8);
 	g_assert_cmpuint(l.n_dead, ==, DESCRIBED_MAX_DEAD);
-	g_assert_cmpint(described_copy(&l, &copy), ==, 0);
+	g_assert_cmpint(described_copy(&l, SIZE_MAX, &copy), ==, 0);
 	g_assert_cmpuint(copy.n, ==, DESCRIBED_MAX_DEAD + 2);
 	g_assert_cmpuint(copy.n_left_out, ==, 200 - DESCRIBED_MAX_DEAD);
 	/* who died last, who lives, the rest */
@@ -91,7 +91,7 @@ static void test_bounds(void)
 		_cleanup_(environment_clear) Environment e = { 0 };
 		u32 n = 0;
 
-		descriptions_say(&copy, &e);
+		descriptions_say(&copy, 0, &e);
 		g_assert_false(e.failed);
 		g_assert_cmpstr(e.v[0].key, ==, "producers");
 		g_assert_cmpstr(e.v[0].value, ==, "130");
@@ -114,6 +114,22 @@ static void test_bounds(void)
 		g_assert_cmpuint(left_out, >, 5 + 72 + 100);
 		free(text);
 	}
+	{
+		_cleanup_(environment_clear) Environment e = { 0 };
+
+		/* of a trace that began when all but the last two dead were gone */
+		descriptions_say(&copy, copy.v[1].ended, &e);
+		g_assert_cmpstr(e.v[0].value, ==, "4");
+		g_assert_cmpstr(e.v[1].key, ==, "producer_1_pid");
+		g_assert_cmpstr(e.v[1].value, ==, "1199");
+		for (size_t i = 0; i < e.n; i++)
+			g_assert_cmpstr(e.v[i].key, !=, "producer_5_pid");
+	}
+	descriptions_clear(&copy);
+	g_assert_cmpint(described_copy(&l, 9, &copy), ==, 0);
+	g_assert_cmpuint(copy.n, ==, 9);
+	g_assert_cmpuint(copy.n_all, ==, DESCRIBED_MAX_DEAD + 2);
+	g_assert_cmpint(copy.v[8].pid, ==, 8);
 	descriptions_clear(&copy);
 	described_clear(&l);
 }
