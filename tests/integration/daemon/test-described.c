@@ -160,6 +160,12 @@ static void test_removed(House *h, gconstpointer unused)
 static void rotated(void *userdata, const char *path, const Failure *failure)
 {
 	g_assert_nonnull(path);
+	((House *)userdata)->done = true;
+}
+
+static bool is_rotated(void *userdata)
+{
+	return ((House *)userdata)->done;
 }
 
 static bool traces_two(void *userdata)
@@ -187,7 +193,8 @@ static void test_writing(House *h, gconstpointer unused)
 	lives = g_strdup_printf("_pid = \"%d\";", (int)q.pid);
 	program_end(&p);
 	house_until(h, one_left, h);
-	g_assert_cmpint(manager_rotate_session(h->manager, "flight", rotated, NULL, &f), ==, 0);
+	g_assert_cmpint(manager_rotate_session(h->manager, "flight", rotated, h, &f), ==, 0);
+	house_until(h, is_rotated, h); /* else the next record may still be in the first */
 	(void)program_ask(&q, "record 1");
 	g_assert_cmpint(manager_stop_session(h->manager, "flight", NULL, NULL, &f), ==, 0);
 	house_until(h, traces_two, h);
