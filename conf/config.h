@@ -57,6 +57,8 @@ typedef struct {
 	Strings units;	    /* globs of unit names; empty: all */
 	Policy policy;
 	Buffers buffers;
+	Strings pinned;	    /* patterns of events whose first records are kept; empty: none */
+	u64 pinned_memory;  /* bytes for them, besides `memory` */
 	u64 memory;	    /* bytes: all rings of one owner together */
 	u32 sub_buffers;    /* per ring; power of two >= 16 */
 	u32 contexts;	    /* ABI_CONTEXT_* */

@@ -139,6 +139,15 @@ const Key keys[] = {
 		"Parts that a ring is split into. A snapshot may miss up to two of them at the "
 		"old end; each is at least 4K, and no event is larger than one.",
 		.min = ABI_MIN_SUBS, .max = 1024, .power_of_two = true),
+	SESSION("pinned", KEY_LIST, pinned, "list", "patterns of PROVIDER:EVENT", "[ ]",
+		"Of the recorded events, those whose first records of each program stay in memory and in every "
+		"snapshot however often the rings come round: what a service says when it starts. Only with "
+		"io = \"none\".",
+		.check = item_event),
+	SESSION("pinned_memory", KEY_SIZE, pinned_memory, "size", "128K to 64M", "\"256K\"",
+		"For pinned events, besides `memory`: shared out evenly to 16 programs at a time (4 with "
+		"buffers = \"per-process\"). What does not fit is recorded like other events.",
+		.min = 128 * K, .max = 64 * M),
 	SESSION("contexts", KEY_CONTEXTS, contexts, "list", "\"vpid\" and \"vtid\"",
 		"[ \"vpid\", \"vtid\" ]",
 		"What every event carries besides its fields: 4 bytes each for process and thread, "

@@ -151,6 +151,12 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 				    "policy: \"block\" needs a session that writes, since with io = \"none\" "
 				    "nobody ever makes room; use io = \"auto\" or policy = \"discard\"");
 	}
+	if (c->pinned.n && c->io != IO_NONE) {
+		*ret = (KeyPair){ key_find(GROUP_SESSION, "pinned"), key_find(GROUP_SESSION, "io") };
+		return problem_text(ret_text,
+				    "pinned: a session that writes continuously keeps every event in its traces, and has no "
+				    "use for pinned ones; leave pinned out, or use io = \"none\"");
+	}
 	if (c->files.max_size && c->file_size > c->files.max_size) {
 		*ret = (KeyPair){ key_find(GROUP_SESSION, "file_size"),
 				  key_find(GROUP_SESSION, "output_size") };

@@ -5,6 +5,8 @@
 
 #include <stdio.h>
 
+#include "lib/wire.h"
+
 /* Rings without a living program that one session keeps of each user for the next snapshot; the oldest go first. */
 #define SESSION_MAX_IDLE 8
 
@@ -188,7 +190,7 @@ static bool session_wants(const Session *s, Class *class)
 	u64 bit = 1ull << s->slot;
 
 	if (class->judged_at != generation) {
-		class->judged = class->wanted = 0;
+		class->judged = class->wanted = class->pinned = 0;
 		class->judged_at = generation;
 	}
 	if (!(class->judged & bit)) {
@@ -197,13 +199,21 @@ static bool session_wants(const Session *s, Class *class)
 		class->judged |= bit;
 		if (scope_wants_event(&s->scope, c->provider, c->name, c->level))
 			class->wanted |= bit;
+		if (scope_pins_event(&s->scope, c->provider, c->name))
+			class->pinned |= bit;
 	}
 	return class->wanted & bit;
 }
 
-int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure *f)
+/* What else is said of a class that the session wants. */
+static u16 session_flags(const Session *s, const Class *class)
 {
-	bool wanted = false;
+	return class->pinned & 1ull << s->slot ? WIRE_FLAG_PINNED : 0;
+}
+
+int session_attach(Session *s, Producer *p, u16 *ids, u16 *flags, Attachment **ret, Failure *f)
+{
+	bool wanted = false, pinned = false;
 	Attachment *a;
 	Owner *o;
 	int r;
@@ -217,7 +227,9 @@ int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure 
 	    scope_wants_program(&s->scope, p->peer.uid, p->peer.command, p->peer.unit)) {
 		for (u32 i = 0; i < p->n_classes; i++) {
 			ids[i] = session_wants(s, p->classes[i]);
+			flags[i] = ids[i] ? session_flags(s, p->classes[i]) : 0;
 			wanted |= ids[i];
+			pinned |= flags[i] & WIRE_FLAG_PINNED;
 		}
 	}
 	if (!wanted)
@@ -231,6 +243,10 @@ int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure 
 	r = attachment_fill(s, a, ids, f);
 	if (r < 0)
 		return r;
+	if (pinned) {
+		a->pinned = pinned_take(&o->pinned, o->region.map, &o->region.geometry, p->number);
+		state_owner(o);
+	}
 	attachment_set_active(a, true);
 	*ret = a;
 	return 1;

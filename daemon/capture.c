@@ -13,12 +13,6 @@
  * for. */
 #define POSITION_LIMIT (1ull << 62)
 
-/* Nothing is overwritten that was not given back: `discard`, and `block`, which is the same to a ring. */
-static bool is_discard(const struct geometry *g)
-{
-	return g->policy != ABI_POLICY_OVERWRITE;
-}
-
 static u64 realtime_ns(void)
 {
 	struct timespec ts;
@@ -158,7 +152,7 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 	}
 	h = peek(r, c->oldest);
 	c->oldest_count = count_before(&h, c->oldest);
-	c->first = wanted_from(c, r, c->oldest, cut, limit);
+	c->first = c->pinned ? c->oldest : wanted_from(c, r, c->oldest, cut, limit);
 	copy_range(c->copy, r, c->first, c->offset);
 
 	/* What was read from `oldest` on is whole if it still is the oldest now; else what has
@@ -217,19 +211,14 @@ static int compare_recent(const void *a, const void *b)
 	return x->recent < y->recent ? 1 : x->recent > y->recent ? -1 : 0;
 }
 
-static u32 ring_total(const struct geometry *g)
-{
-	return g->n_ring + g->n_side;
-}
-
 static void hold_all(const CaptureSource *sources, size_t n, u64 deadline)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (is_discard(sources[i].geometry))
-			continue;
-		for (u32 j = 0; j < ring_total(sources[i].geometry); j++) {
+		for (u32 j = 0; j < geometry_rings(sources[i].geometry); j++) {
 			struct reader r;
 
+			if (geometry_keeps(sources[i].geometry, j))
+				continue;
 			reader_init(&r, sources[i].map, sources[i].geometry, j);
 			reader_hold(&r, deadline);
 		}
@@ -239,11 +228,11 @@ static void hold_all(const CaptureSource *sources, size_t n, u64 deadline)
 static void release_all(const CaptureSource *sources, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		if (is_discard(sources[i].geometry))
-			continue;
-		for (u32 j = 0; j < ring_total(sources[i].geometry); j++) {
+		for (u32 j = 0; j < geometry_rings(sources[i].geometry); j++) {
 			struct reader r;
 
+			if (geometry_keeps(sources[i].geometry, j))
+				continue;
 			reader_init(&r, sources[i].map, sources[i].geometry, j);
 			reader_release(&r);
 		}
@@ -275,7 +264,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 	int r = 0, nice_before;
 
 	for (size_t i = 0; i < n; i++)
-		total += ring_total(sources[i].geometry);
+		total += geometry_rings(sources[i].geometry);
 	c.rings = calloc(total + 1, sizeof(*c.rings));
 	jobs = calloc(total + 1, sizeof(*jobs));
 	if (!c.rings || !jobs)
@@ -283,13 +272,14 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 
 	/* everything that takes time is done before anybody is held off */
 	for (size_t i = 0; i < n; i++) {
-		for (u32 j = 0; j < ring_total(sources[i].geometry); j++) {
+		for (u32 j = 0; j < geometry_rings(sources[i].geometry); j++) {
 			CaptureRing *ring = &c.rings[c.n_rings];
 			Job *job = &jobs[c.n_rings++];
 
 			reader_init(&job->reader, sources[i].map, sources[i].geometry, j);
 			job->ring = ring;
-			job->discard = is_discard(sources[i].geometry);
+			job->discard = geometry_keeps(sources[i].geometry, j);
+			ring->pinned = geometry_is_pinned(sources[i].geometry, j);
 			ring->source = (u32)i;
 			ring->ring = j;
 			ring->size = job->reader.size;
@@ -321,6 +311,8 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		}
 		for (u32 k = 0; k < ABI_LOST_CAUSES; k++)
 			ring->lost[k] = reader_lost_by(&jobs[i].reader, k);
+		/* relaxed: a counter */
+		ring->unpinned = load_relaxed_u64(&jobs[i].reader.line->unpinned);
 		jobs[i].recent = load_relaxed_u64(&jobs[i].reader.line->base);
 		if (ring->offset && !ring->copy)
 			r = ring_prepare(ring, &jobs[i].reader);

@@ -25,6 +25,8 @@ typedef struct {
 	u64 size, sub_size;
 	u64 offset, count; /* behind the cut; the count belongs to the offset */
 	u64 lost[ABI_LOST_CAUSES];
+	u64 unpinned; /* records that were to be pinned and went elsewhere */
+	bool pinned;  /* all of it is kept, whatever is asked for */
 	bool broken; /* its positions cannot be believed: nothing was copied */
 	u8 *copy;    /* owned (munmap): the positions from `first` to `offset` */
 	size_t allocated;

@@ -45,6 +45,8 @@ static int chunk_metadata(const Chunk *c, const Feed *f, bool final, char **ret,
 	environment_add(&e, "policy", "%s", policy_name(c->info.config->policy));
 	environment_add(&e, "buffers", "%s", buffers_name(c->info.config->buffers));
 	environment_add(&e, "io", "%s", sink_set_name(c->info.sinks));
+	/* a program can have ended before this trace began, and have left records in the rings that are in it */
+	feed_say_programs(f, f->first == UINT64_MAX ? 0 : f->first + c->realtime_offset_ns, &e);
 	environment_add_time(&e, "covers_from", c->begin_time + c->realtime_offset_ns);
 	environment_add(&e, "complete", "%s", final ? "yes" : "no");
 	if (final) {
@@ -108,6 +110,7 @@ static int part_begin(Chunk *c, Feed *f)
 	f->trace = p->trace;
 	f->chunk = bookmark_chunk(c->active, p->name);
 	f->n_told = 0;
+	f->first = UINT64_MAX;
 	for (u32 i = 0; i < f->n_streams; i++) {
 		f->streams[i].live = NULL;
 		f->streams[i].before = f->streams[i].stream.counters;
@@ -188,6 +191,8 @@ int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p)
 	FeedStream *s = &f->streams[stream];
 	int r = f->trace ? 0 : part_begin(c, f);
 
+	if (r == 0)
+		f->first = MIN(f->first, p->begin);
 	if (r == 0)
 		r = part_tell(c, f);
 	if (r == 0 && !s->live)

@@ -16,9 +16,9 @@ typedef struct {
 	uid_t uid;
 	u32 n_refs;
 	u32 n_producers; /* those of n_refs that are living programs */
-	/* Which sessions want it, a bit per slot: as asked at that generation of the control page, which every change
+	/* Which sessions want it, and pin it, a bit per slot: as asked at that generation of the control page, which every change
 	 * of a session raises. A server with hundreds of workers asks for the same classes hundreds of times. */
-	u64 judged, wanted;
+	u64 judged, wanted, pinned;
 	u32 judged_at;
 	Classes *pool;
 } Class;

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "conf/text.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -41,6 +42,8 @@ struct Exchange {
 	sd_event_source *io, *deadline;
 	ExchangeState state;
 	struct wire_hello hello;
+	bool named; /* PROGRAM came */
+	char exe[WIRE_MAX_EXE + 1], build_id[2 * WIRE_MAX_BUILD_ID + 1];
 	Class **classes; /* hello.n_classes of them, n_classes filled */
 	u32 n_classes, bytes;
 	Reply *first, **last;
@@ -131,6 +134,16 @@ const struct wire_hello *exchange_hello(const Exchange *x)
 	return &x->hello;
 }
 
+const char *exchange_exe(const Exchange *x)
+{
+	return x->exe;
+}
+
+const char *exchange_build_id(const Exchange *x)
+{
+	return x->build_id;
+}
+
 Class **exchange_take_classes(Exchange *x, u32 *ret_n)
 {
 	*ret_n = x->n_classes;
@@ -197,6 +210,33 @@ static int request_hello(Exchange *x, const struct wire_hello *m)
 	return 0;
 }
 
+/* Goes into logs, traces and over the bus: characters that a person can read, whatever the program sent. */
+static void clean_path(char *p)
+{
+	for (size_t n = strlen(p), i = 0, width; i < n; i += width) {
+		width = text_character(p + i, n - i);
+		if (width <= 1 ? width == 0 || (u8)p[i] < ' ' || p[i] == 0x7f :
+				 width == 2 && (u8)p[i] == 0xc2 && (u8)p[i + 1] < 0xa0) {
+			p[i] = '?';
+			width = 1;
+		}
+	}
+}
+
+static int request_program(Exchange *x, const struct wire_program *m)
+{
+	const u8 *p = (const u8 *)(m + 1);
+
+	memcpy(x->exe, p, m->exe_length);
+	x->exe[m->exe_length] = 0;
+	clean_path(x->exe);
+	p += m->exe_length;
+	for (u32 i = 0; i < m->build_id_length; i++)
+		(void)snprintf(x->build_id + (size_t)i * 2, 3, "%02x", p[i]);
+	x->named = true;
+	return 0;
+}
+
 static int request_classes(Exchange *x, const struct wire_classes *m, size_t size)
 {
 	Exchanges *set = x->set;
@@ -256,6 +296,8 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 		return request_hello(x, message);
 	if (x->state == EXCHANGE_HELLO && type == WIRE_SNAPSHOT)
 		return request_snapshot(x, message, size);
+	if (x->state == EXCHANGE_CLASSES && type == WIRE_PROGRAM && !x->named && x->n_classes == 0)
+		return request_program(x, message);
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_CLASSES)
 		return request_classes(x, message, size);
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_END && x->n_classes == x->hello.n_classes) {

@@ -39,6 +39,9 @@ void exchanges_clear(Exchanges *set);
 int exchange_fd(const Exchange *x);
 uid_t exchange_uid(const Exchange *x);
 const struct wire_hello *exchange_hello(const Exchange *x);
+/* What the program said it is, fit to be shown: the path of its executable, and its build id in hexadecimal; "" if nothing. */
+const char *exchange_exe(const Exchange *x);
+const char *exchange_build_id(const Exchange *x);
 /* The program's classes; the caller takes array and references. */
 Class **exchange_take_classes(Exchange *x, u32 *ret_n);
 /* Appends a message to the answer; with `owner`, its rings' descriptor travels along. 0 or -ENOMEM. */

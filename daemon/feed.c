@@ -19,12 +19,12 @@ int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geomet
 	f->label = strdup(label);
 	f->cpus = cpus;
 	f->geometry = *g;
-	f->streams = calloc(g->n_ring + g->n_side, sizeof(*f->streams));
+	f->streams = calloc(geometry_rings(g), sizeof(*f->streams));
 	if (!f->label || !f->streams) {
 		(void)feed_free(f);
 		return -ENOMEM;
 	}
-	f->n_streams = g->n_ring + g->n_side;
+	f->n_streams = geometry_rings(g);
 	for (u32 i = 0; i < f->n_streams; i++)
 		stream_init(&f->streams[i].stream, map, fd, g, i, clock);
 	*ret = f;
@@ -43,6 +43,7 @@ Feed *feed_free(Feed *f)
 	free(f->lock);
 	free(f->classes.v);
 	free(f->newer.v);
+	descriptions_clear(&f->programs);
 	free(f->streams);
 	free(f->label);
 	free(f);
@@ -77,6 +78,18 @@ void feed_set_classes(Feed *f, TraceClass *v, size_t n)
 	f->newer = (FeedClasses){ v, n };
 	(void)pthread_mutex_unlock(f->lock);
 	free(before);
+}
+
+void feed_set_programs(Feed *f, Descriptions *programs)
+{
+	Descriptions before;
+
+	(void)pthread_mutex_lock(f->lock);
+	before = f->programs;
+	f->programs = *programs;
+	(void)pthread_mutex_unlock(f->lock);
+	descriptions_clear(&before);
+	*programs = (Descriptions){ 0 };
 }
 
 void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill)
@@ -141,6 +154,13 @@ int feed_take(Feed *f, u32 i, bool partial, StreamPacket *ret)
 	return stream_take(s, f->table, flags | STREAM_JUDGE, ret);
 }
 
+void feed_say_programs(const Feed *f, u64 since, Environment *e)
+{
+	(void)pthread_mutex_lock(f->lock);
+	descriptions_say(&f->programs, since, e);
+	(void)pthread_mutex_unlock(f->lock);
+}
+
 bool feed_ready(const Feed *f, bool partial)
 {
 	for (u32 i = 0; i < f->n_streams; i++)
@@ -194,5 +214,5 @@ void feed_stream_name(const Feed *f, u32 i, char ret[40], u32 *ret_cpu)
 			side = MAX(side, load_relaxed_u32(&f->cpus->cpu_of[k]) + 1);
 		*ret_cpu = side + i - n_ring;
 	}
-	trace_ring_name(ret, i, n_ring, *ret_cpu);
+	trace_ring_name(ret, &f->geometry, i, *ret_cpu);
 }

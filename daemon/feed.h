@@ -8,6 +8,7 @@
 
 #include "daemon/bookmark.h"
 #include "daemon/cpus.h"
+#include "daemon/description.h"
 #include "daemon/stream.h"
 #include "daemon/trace/live.h"
 
@@ -41,12 +42,14 @@ struct Feed {
 	ClassTable *table;
 	LiveTrace *trace; /* in the present chunk, which owns it; NULL: nothing of it yet */
 	size_t n_told;	  /* classes that its metadata knows */
+	u64 first;	  /* time of the oldest record in it; UINT64_MAX: none */
 	bool retiring;	  /* nobody records into it any more: goes when it is empty */
 	u32 n_lingers;	  /* how often it was looked at since, and was not */
 
 	/* guards what both sides touch: newer classes, made by the loop, and sums, by the thread */
 	pthread_mutex_t *lock; /* owned */
 	FeedClasses newer; /* v is NULL: none */
+	Descriptions programs; /* owned */
 	StreamCounters sums;
 	double fill;
 };
@@ -63,6 +66,8 @@ DEFINE_CLEANUP(Feed *, feed_free)
 /* What ids mean from now on: takes the array. Before any program is told one of them, so that whoever meets an id in a ring
  * finds it here. */
 void feed_set_classes(Feed *f, TraceClass *v, size_t n);
+/* Whose records they are from now on: takes what it holds. */
+void feed_set_programs(Feed *f, Descriptions *programs);
 void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill);
 
 /* ---- the thread's ---- */
@@ -70,6 +75,8 @@ void feed_sums(const Feed *f, StreamCounters *ret, double *ret_fill);
 int feed_refresh(Feed *f);
 /* stream_take() that looks for newer classes where it meets an id that it does not know. */
 int feed_take(Feed *f, u32 i, bool partial, StreamPacket *ret);
+/* What is said of the programs that have not ended before `since`. */
+void feed_say_programs(const Feed *f, u64 since, Environment *e);
 /* True if any stream has something. */
 bool feed_ready(const Feed *f, bool partial);
 /* Gives memory back to writers as far as its records are in files. True: more than when it was last asked. */

@@ -25,6 +25,7 @@ void job_drop(Job *b)
 		if (b->pinned)
 			owner_unpin(b->owners[i]);
 		free(b->snapshot.sources[i].classes);
+		descriptions_clear(&b->snapshot.sources[i].producers);
 		free(b->snapshot.sources[i].cpu_of_ring);
 		(void)owner_unref(b->owners[i]);
 	}
@@ -112,6 +113,8 @@ static int job_gather_source(Job *b, const Owner *o, SnapshotSource *source)
 	for (u32 i = 0; i < n_ring; i++)
 		source->cpu_of_ring[i] = i < cpus->n_rings ? cpus->cpu_of[i] : i;
 
+	if (described_copy(&o->described, SIZE_MAX, &source->producers) < 0)
+		return -ENOMEM;
 	for (u32 id = 1; id < o->ids.n; id++)
 		n += ids_entry(&o->ids, id) != NULL;
 	source->classes = calloc(MAX(n, 1u), sizeof(*source->classes));

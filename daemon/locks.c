@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Side rings whose holder will never come back. */
+/* Side and pinned rings whose holder will never come back. */
 #include "daemon/locks.h"
 
 #include <dirent.h>
@@ -103,7 +103,7 @@ void locks_check(Owner *o, const Roster *roster, u32 *budget)
 	const struct geometry *g = &o->region.geometry;
 	const struct abi_ring *lines = (const struct abi_ring *)(o->region.map + ABI_PAGE);
 
-	for (u32 i = 0; i < g->n_side; i++) {
+	for (u32 i = 0; i < g->n_side + g->n_pinned; i++) {
 		const struct abi_ring *line = &lines[g->n_ring + i];
 		u32 number = 0, tid = 0;
 		const Producer *p;
@@ -113,7 +113,7 @@ void locks_check(Owner *o, const Roster *roster, u32 *budget)
 		if (!o->holders) {
 			if (!holder)
 				continue;
-			o->holders = calloc(g->n_side, sizeof(*o->holders));
+			o->holders = calloc(g->n_side + g->n_pinned, sizeof(*o->holders));
 			if (!o->holders)
 				return;
 		}

@@ -90,6 +90,9 @@ typedef struct {
 	pid_t pid;
 	uid_t uid;
 	const char *command, *unit; /* "" if unknown */
+	const char *exe, *build_id; /* by its own word; NULL or "" if it said nothing */
+	u64 started;	 /* CLOCK_REALTIME, ns; 0: unknown */
+	u64 start_ticks; /* clock ticks since boot */
 	u32 n_classes;
 	u64 missed, failed;
 	u32 n_sessions;
@@ -118,6 +121,8 @@ typedef struct {
 	u32 n_producers, n_owners;
 	u64 recorded;	   /* records ever written in its rings, since start or clear */
 	u64 overwritten;   /* of those, no longer in the rings (flight recorder) */
+	u64 pinned;	   /* of `recorded`: those that pinned rings keep */
+	u64 unpinned;	   /* events that were to be pinned, and had no room there: as others are */
 	u64 discarded;	   /* lost and counted, all causes */
 	u64 lost[8];	   /* the same by cause, ABI_LOST_* */
 	u64 written;	   /* to disk: records. recorded = written + overwritten + unreadable + unwritten + those in the rings */

@@ -37,7 +37,7 @@ static u64 now_monotonic(void)
 
 static u32 owner_n_rings(const Owner *o)
 {
-	return o->region.geometry.n_ring + o->region.geometry.n_side;
+	return geometry_rings(&o->region.geometry);
 }
 
 /* A per-CPU ring without memory is not looked at: loads would find zeros, but pages would be made. */
@@ -131,13 +131,21 @@ Owner *owner_ref(Owner *o)
 	return o;
 }
 
+/* What the bytes in the rings mean, which nobody will ask any more. */
+static void owner_forget(Owner *o)
+{
+	ids_clear(&o->ids);
+	described_clear(&o->described);
+}
+
 Owner *owner_unref(Owner *o)
 {
 	if (!o || --o->n_refs)
 		return NULL;
 	(void)feed_free(o->feed);
 	state_marks_release(o);
-	ids_clear(&o->ids);
+	owner_forget(o);
+	pinned_clear(&o->pinned);
 	/* programs go on recording into it, and the next daemon has it */
 	if (o->region.fd >= 0 && !o->ground->leaving)
 		region_punch(&o->region);
@@ -156,7 +164,7 @@ void owner_abandon(Owner *o)
 		attachment_end(o->attachments, false);
 	o->session = NULL;
 	if (o->n_pins == 0)
-		ids_clear(&o->ids);
+		owner_forget(o);
 	(void)owner_unref(o);
 }
 
@@ -168,11 +176,21 @@ void owner_pin(Owner *o)
 void owner_unpin(Owner *o)
 {
 	if (--o->n_pins == 0 && !o->session)
-		ids_clear(&o->ids);
+		owner_forget(o);
+}
+
+/* Who writes continuously says who is there, and who was. Without memory, who was said before. */
+static void owner_tell_programs(Owner *o)
+{
+	Descriptions d;
+
+	if (o->feed && described_copy(&o->described, DESCRIPTIONS_SAID, &d) == 0)
+		feed_set_programs(o->feed, &d);
 }
 
 int owner_attach(Owner *o, Producer *p, Attachment **ret)
 {
+	Described *described;
 	Attachment *a;
 
 	for (a = p->attachments; a; a = a->next_of_producer) {
@@ -184,12 +202,18 @@ int owner_attach(Owner *o, Producer *p, Attachment **ret)
 	a = calloc(1, sizeof(*a));
 	if (!a)
 		return -ENOMEM;
+	if (described_add(&o->described, p->description, &described) < 0) {
+		free(a);
+		return -ENOMEM;
+	}
 	*a = (Attachment){ .producer = p,
 			   .owner = o,
+			   .described = described,
 			   .next_of_owner = o->attachments,
 			   .next_of_producer = p->attachments };
 	o->attachments = a;
 	p->attachments = a;
+	owner_tell_programs(o);
 	o->n_attachments++;
 	o->idle_since = 0;
 	*ret = a;
@@ -236,8 +260,16 @@ void attachment_end(Attachment *a, bool dead)
 	attachment_set_active(a, false);
 	if (dead)
 		owner_break_locks(o, a->producer->number);
+	pinned_leave(&o->pinned, &o->region.geometry, a->producer->number);
 	epoch = owner_epoch(o);
 	ids_release(&o->ids, &a->ids, epoch);
+	/* also of a session that lets go: then all of them go with it, but for a copy's sake */
+	if (a->described->what->ended)
+		state_dead(o, a->described->what);
+	described_end(&o->described, a->described, epoch, a->pinned);
+	if (a->pinned)
+		state_owner(o);
+	owner_tell_programs(o);
 	for (p = &o->attachments; *p != a;)
 		p = &(*p)->next_of_owner;
 	*p = a->next_of_owner;
@@ -277,8 +309,8 @@ void owner_break_locks(Owner *o, u32 producer_number)
 	const struct geometry *g = &o->region.geometry;
 	struct abi_ring *lines = (struct abi_ring *)(o->region.map + ABI_PAGE);
 
-	for (u32 i = 0; i < g->n_side; i++)
-		(void)side_break(&lines[g->n_ring + i], producer_number, 0);
+	for (u32 i = g->n_ring; i < geometry_rings(g); i++)
+		(void)side_break(&lines[i], producer_number, 0);
 }
 
 void owner_prune(Owner *o)
@@ -286,7 +318,7 @@ void owner_prune(Owner *o)
 	_cleanup_free_ u64 *first = NULL;
 	u32 n = owner_n_rings(o);
 
-	if (o->ids.n_unheld == 0 || o->n_pins)
+	if ((o->ids.n_unheld == 0 && o->described.n_dead == 0) || o->n_pins)
 		return;
 	first = calloc(n, sizeof(*first));
 	if (!first)
@@ -299,22 +331,26 @@ void owner_prune(Owner *o)
 			first[i] = UINT64_MAX;
 			continue;
 		}
+		if (geometry_is_pinned(&o->region.geometry, i)) {
+			first[i] = pinned_first(o->region.map, &o->region.geometry, i);
+			continue;
+		}
 		reader_init(&r, o->region.map, &o->region.geometry, i);
 		/* a position that cannot be read proves nothing: 0 keeps every id */
 		if (reader_position(&r, &offset, &count) == 0)
 			first[i] = reader_first_whole(offset, r.size, r.sub_size);
 	}
 	ids_prune(&o->ids, first, n);
+	described_prune(&o->described, first, &o->region.geometry);
 }
 
-/* Records of the ring before its oldest whole sub-buffer, by that one's header; what a lying header says is bounded by
- * what was ever written. */
-static u64 ring_overwritten(const struct reader *r, u32 policy, u64 offset, u64 count)
+/* Records of the ring before `first`, its oldest whole sub-buffer, by that one's header; what a lying header says is bounded
+ * by what was ever written. */
+static u64 ring_overwritten(const struct reader *r, u64 first, u64 count)
 {
-	u64 first = reader_first_whole(offset, r->size, r->sub_size);
 	const struct abi_sub *sub = (const void *)(r->data + (first & (r->size - 1)));
 
-	if (first == 0 || policy != ABI_POLICY_OVERWRITE)
+	if (first == 0)
 		return 0;
 	/* relaxed: these are figures for people; a header that is being replaced does not have this position */
 	if (load_relaxed_u64(&sub->position) != first)
@@ -340,31 +376,46 @@ void counters_add(OwnerCounters *sum, const OwnerCounters *more)
 	sum->clamped = add(sum->clamped, more->clamped);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		sum->lost[c] = add(sum->lost[c], more->lost[c]);
+	sum->pinned = add(sum->pinned, more->pinned);
+	sum->unpinned = add(sum->unpinned, more->unpinned);
 	sum->fill = MAX(sum->fill, more->fill);
 }
 
 /* What one ring says; false if it cannot be. `limit`: the most that any of its counters can have come to. */
-static bool ring_count(const struct reader *r, u32 policy, u64 limit, OwnerCounters *ret)
+static bool ring_count(const Owner *o, u32 ring, u64 limit, OwnerCounters *ret)
 {
-	u64 offset, count;
+	const struct geometry *g = &o->region.geometry;
+	u64 offset, count, first = 0;
+	struct reader r;
 	double fill;
 
+	reader_init(&r, o->region.map, g, ring);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++) {
-		u64 lost = reader_lost_by(r, c);
+		u64 lost = reader_lost_by(&r, c);
 
 		if (lost > limit)
 			return false;
 		ret->lost[c] = lost;
 		ret->discarded += lost;
 	}
-	if (reader_position(r, &offset, &count) < 0 || count > limit ||
+	ret->unpinned = load_relaxed_u64(&r.line->unpinned);
+	if (reader_position(&r, &offset, &count) < 0 || count > limit || ret->unpinned > limit ||
 	    count > offset / ABI_RECORD_HEADER)
 		return false;
 	ret->recorded = count;
-	ret->overwritten = ring_overwritten(r, policy, offset, count);
-	if (policy != ABI_POLICY_OVERWRITE)
-		offset -= MIN(offset, load_relaxed_u64(&r->line->consumed));
-	fill = offset >= r->size ? 1 : (double)offset / (double)r->size;
+	if (geometry_is_pinned(g, ring)) {
+		/* it is meant to be full */
+		first = pinned_first(o->region.map, g, ring);
+		ret->overwritten = first == offset ? count : ring_overwritten(&r, first, count);
+		ret->pinned = count - ret->overwritten;
+		return true;
+	}
+	if (g->policy == ABI_POLICY_OVERWRITE)
+		first = reader_first_whole(offset, r.size, r.sub_size);
+	else
+		offset -= MIN(offset, load_relaxed_u64(&r.line->consumed));
+	ret->overwritten = ring_overwritten(&r, first, count);
+	fill = offset >= r.size ? 1 : (double)offset / (double)r.size;
 	ret->fill = fill;
 	return true;
 }
@@ -406,12 +457,10 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 
 	for (u32 i = 0; i < owner_n_rings(o) && !o->liar; i++) {
 		OwnerCounters ring = {};
-		struct reader r;
 
 		if (!ring_allocated(o, i))
 			continue;
-		reader_init(&r, o->region.map, &o->region.geometry, i);
-		if (!ring_count(&r, o->region.geometry.policy, limit, &ring)) {
+		if (!ring_count(o, i, limit, &ring)) {
 			o->liar = true;
 			break;
 		}
@@ -421,7 +470,7 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 	}
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
 		o->liar |= now.lost[c] < o->seen.lost[c];
-	o->liar |= now.recorded < o->seen.recorded;
+	o->liar |= now.recorded < o->seen.recorded || now.unpinned < o->seen.unpinned;
 	if (!o->liar) {
 		/* a sub-buffer's header that is just being replaced says nothing for a moment; of what a feed has taken it
 		 * says nothing at all */

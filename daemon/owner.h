@@ -5,7 +5,9 @@
 
 #include "daemon/ground.h"
 #include "daemon/feed.h"
+#include "daemon/described.h"
 #include "daemon/ids.h"
+#include "daemon/pinned.h"
 #include "lib/region.h"
 
 typedef struct Owner Owner;
@@ -25,6 +27,7 @@ typedef struct {
 	u64 recorded, overwritten, discarded;
 	u64 written, corrupt, corrupt_subs, clamped; /* by its feed */
 	u64 lost[ABI_LOST_CAUSES];
+	u64 pinned, unpinned; /* of `recorded`: in pinned rings now; that were to be pinned and went elsewhere */
 	double fill;
 } OwnerCounters;
 
@@ -41,6 +44,8 @@ struct Owner {
 	Ground *ground;
 	struct region region;
 	Ids ids;
+	Pinned pinned;
+	DescribedList described;
 	Attachment *attachments;
 	u32 n_active;	  /* attachments of programs that record now */
 	u32 n_attachments;
@@ -55,7 +60,7 @@ struct Owner {
 	u32 n_told;	  /* ids that the feed knows */
 	bool leaving;	  /* goes once its consumer has emptied it */
 	bool given;	  /* a consumer has the feed, which is its thread's */
-	u64 *holders;	  /* of the side rings' locks, as the last look found them (locks.h); may be NULL */
+	u64 *holders;	  /* of the side and pinned rings' locks, as the last look found them (locks.h); may be NULL */
 };
 
 /* One program in one owner's rings. Lives until the program or the owner is gone: an id that a program was told is
@@ -64,6 +69,8 @@ struct Attachment {
 	Producer *producer;
 	Owner *owner;
 	Attachment *next_of_owner, *next_of_producer;
+	u32 pinned;  /* number of its pinned ring in the region; 0: none */
+	Described *described; /* the owner's */
 	bool active; /* its last answer named this owner's session */
 	IdSet ids;
 };
@@ -105,9 +112,9 @@ void attachment_set_active(Attachment *a, bool active);
 void attachment_end(Attachment *a, bool dead);
 
 int owner_add_ring(Owner *o, u32 ring);
-/* Breaks what the program left locked in the side rings. */
+/* Breaks what the program left locked in the side and pinned rings. */
 void owner_break_locks(Owner *o, u32 producer_number);
-/* Frees ids that nothing in the rings can mean any more. */
+/* Forgets ids that nothing in the rings can mean any more, and programs that nothing in them can be of. */
 void owner_prune(Owner *o);
 
 /* Adds what the rings say now, if that can be: programs write those counters, so figures that fall, or that are more than

@@ -28,6 +28,8 @@ int part_sift(Part *p, const PartContext *c, const SnapshotSource *source, size_
 			      ? c->capture.cut - job->duration_ns
 			      : 0,
 	};
+	/* pinned records stay, whatever is asked of the rest */
+	const SieveLimit all = { .cut = limit.cut };
 	u32 n_ring = source->geometry.n_ring;
 	int r;
 
@@ -45,7 +47,7 @@ int part_sift(Part *p, const PartContext *c, const SnapshotSource *source, size_
 
 		if (ring->source != index)
 			continue;
-		r = sieve_ring(&p->sieves[p->n_rings], ring, p->classes, &limit);
+		r = sieve_ring(&p->sieves[p->n_rings], ring, p->classes, ring->pinned ? &all : &limit);
 		if (r < 0)
 			return r;
 		p->rings[p->n_rings++] = ring;
@@ -77,7 +79,7 @@ static void ring_name(char ret[40], const Part *p, u32 ring)
 {
 	u32 n_ring = p->source->geometry.n_ring;
 
-	trace_ring_name(ret, ring, n_ring, ring < n_ring ? p->source->cpu_of_ring[ring] : 0);
+	trace_ring_name(ret, &p->source->geometry, ring, ring < n_ring ? p->source->cpu_of_ring[ring] : 0);
 }
 
 static void say_ring(Environment *e, const Part *p, size_t i)
@@ -87,7 +89,7 @@ static void say_ring(Environment *e, const Part *p, size_t i)
 	char name[40], key[64], lost[320];
 	size_t n = 0;
 
-	if (s->written == 0 && s->lost == 0 && s->corrupt_subs == 0)
+	if (s->written == 0 && s->lost == 0 && s->corrupt_subs == 0 && ring->unpinned == 0)
 		return;
 	ring_name(name, p, ring->ring);
 	(void)snprintf(key, sizeof(key), "ring_%s", name);
@@ -97,6 +99,8 @@ static void say_ring(Environment *e, const Part *p, size_t i)
 			n += (size_t)snprintf(lost + n, sizeof(lost) - n, " lost_%s=%" PRIu64,
 					      cause_names[k] ? cause_names[k] : "other",
 					      (uint64_t)ring->lost[k]);
+	if (ring->unpinned)
+		n += (size_t)snprintf(lost + n, sizeof(lost) - n, " unpinned=%" PRIu64, (uint64_t)ring->unpinned);
 	environment_add(e, key,
 			"written=%" PRIu64 " kept=%" PRIu64 " overwritten=%" PRIu64
 			" trimmed=%" PRIu64 " corrupt=%" PRIu64 " after_cut=%" PRIu64
@@ -108,7 +112,7 @@ static void say_ring(Environment *e, const Part *p, size_t i)
 
 static void say_sums(Environment *e, const Part *p)
 {
-	u64 lost[ABI_LOST_CAUSES] = {0};
+	u64 lost[ABI_LOST_CAUSES] = {0}, pinned = 0, unpinned = 0;
 	Sieve sum = {0};
 
 	for (size_t i = 0; i < p->n_rings; i++) {
@@ -123,6 +127,8 @@ static void say_sums(Environment *e, const Part *p)
 		sum.clamped += s->clamped;
 		for (u32 k = 0; k < ABI_LOST_CAUSES; k++)
 			lost[k] += p->rings[i]->lost[k];
+		pinned += p->rings[i]->pinned ? s->kept : 0;
+		unpinned += p->rings[i]->unpinned;
 	}
 	environment_add(e, "records_kept", "%" PRIu64, (uint64_t)sum.kept);
 	environment_add(e, "records_written", "%" PRIu64, (uint64_t)(sum.written - sum.after_cut));
@@ -130,6 +136,10 @@ static void say_sums(Environment *e, const Part *p)
 	environment_add(e, "records_trimmed", "%" PRIu64, (uint64_t)sum.trimmed);
 	environment_add(e, "records_corrupt", "%" PRIu64, (uint64_t)sum.corrupt);
 	environment_add(e, "records_clamped", "%" PRIu64, (uint64_t)sum.clamped);
+	if (p->source->geometry.n_pinned) {
+		environment_add(e, "records_pinned", "%" PRIu64, (uint64_t)pinned);
+		environment_add(e, "records_unpinned", "%" PRIu64, (uint64_t)unpinned);
+	}
 	for (u32 k = 0; k < ABI_LOST_CAUSES; k++) {
 		char key[40];
 
@@ -145,7 +155,7 @@ u64 part_begin(const Part *p, const PartContext *c)
 	u64 begin = c->capture.cut;
 
 	for (size_t i = 0; i < p->n_rings; i++)
-		if (p->sieves[i].n > 0)
+		if (p->sieves[i].n > 0 && !p->rings[i]->pinned)
 			begin = MIN(begin, p->sieves[i].pieces[0].begin);
 	return begin;
 }
@@ -176,6 +186,7 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	environment_add(&e, "late", "%s", c->capture.late ? "yes" : "no");
 	environment_add(&e, "side_ring_cpu_id", "%u", p->side_cpu);
 	say_sums(&e, p);
+	descriptions_say(&p->source->producers, 0, &e);
 	for (size_t i = 0; i < p->n_rings; i++)
 		say_ring(&e, p, i);
 	if (e.failed)

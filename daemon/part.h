@@ -36,7 +36,7 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 /* Writes the trace below dir_fd; *ret_bytes: of its files. 0 or -errno. */
 int part_write(const Part *p, const PartContext *c, int dir_fd, u64 *ret_bytes);
 
-/* The oldest record kept, or the cut. */
+/* The oldest record kept of those that are not pinned, or the cut: what is covered without a hole begins there. */
 u64 part_begin(const Part *p, const PartContext *c);
 /* Bytes of its stream files, at most. */
 u64 part_size(const Part *p);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "systemd/units.h"
 
@@ -219,6 +220,20 @@ static bool death_from_pidfd(int pidfd, Death *ret)
 	return true;
 }
 
+/* When that was by the time of day, as it is set now. */
+static u64 start_realtime(u64 ticks)
+{
+	long per_second = sysconf(_SC_CLK_TCK);
+	struct timespec real, boot;
+	u64 since;
+
+	if (per_second <= 0 || clock_gettime(CLOCK_REALTIME, &real) < 0 || clock_gettime(CLOCK_BOOTTIME, &boot) < 0)
+		return 0;
+	since = ticks / (u64)per_second * NSEC_PER_SEC + ticks % (u64)per_second * NSEC_PER_SEC / (u64)per_second;
+	return (u64)real.tv_sec * NSEC_PER_SEC + (u64)real.tv_nsec -
+	       ((u64)boot.tv_sec * NSEC_PER_SEC + (u64)boot.tv_nsec) + since;
+}
+
 /* A zombie's status, where the kernel lets us see it (same user, or root): before the parent has reaped, and on
  * kernels whose pidfd cannot tell. An exit code of 0 is also what is shown to who may not know. */
 static bool death_from_stat(const Peer *peer, Death *ret)
@@ -236,8 +251,12 @@ static bool death_from_stat(const Peer *peer, Death *ret)
 
 static void producer_die(Producer *p, const Death *death)
 {
+	char how[64];
+
 	p->death = sd_event_source_disable_unref(p->death);
 	p->grace = sd_event_source_disable_unref(p->grace);
+	death_describe(death, how, sizeof(how));
+	producer_ended(p, how);
 	p->died(p->userdata, p, death);
 }
 
@@ -289,23 +308,31 @@ bool producer_check(Producer *p)
 int producer_new(Producer **ret, Ground *ground, sd_event *event, Peer *peer, u32 number,
 		 const u64 cookie[2], ProducerDied died, void *userdata, Failure *f)
 {
+	_cleanup_(description_unrefp) Description *description = NULL;
 	Producer *p;
 	int r = account_charge(ground->account, peer->uid, CHARGE_PRODUCERS, 1, f);
 
 	if (r < 0)
 		return r;
 	p = calloc(1, sizeof(*p));
-	if (!p) {
+	description = description_new();
+	if (!p || !description) {
+		free(p);
 		account_release(ground->account, peer->uid, CHARGE_PRODUCERS, 1);
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
 	*p = (Producer){ .peer = *peer,
 			 .number = number,
 			 .cookie = { cookie[0], cookie[1] },
+			 .description = steal_ptr(description),
 			 .ground = ground,
 			 .died = died,
 			 .userdata = userdata };
 	*peer = PEER_NULL;
+	p->description->pid = p->peer.pid;
+	p->description->uid = p->peer.uid;
+	p->description->start_ticks = p->peer.start_time;
+	p->description->started = start_realtime(p->peer.start_time);
 	if (p->peer.pidfd >= 0) {
 		r = sd_event_add_io(event, &p->death, p->peer.pidfd, EPOLLIN, producer_on_death, p);
 		if (r < 0) {
@@ -330,8 +357,32 @@ Producer *producer_free(Producer *p)
 	p->grace = sd_event_source_disable_unref(p->grace);
 	account_release(p->ground->account, p->peer.uid, CHARGE_PRODUCERS, 1);
 	peer_clear(&p->peer);
+	(void)description_unref(p->description);
 	free(p);
 	return NULL;
+}
+
+void producer_describe(Producer *p, u32 vpid, const char *exe, const char *build_id)
+{
+	Description *d = p->description;
+
+	memcpy(d->command, p->peer.command, sizeof(d->command));
+	(void)snprintf(d->unit, sizeof(d->unit), "%s", p->peer.unit);
+	d->vpid = vpid;
+	(void)snprintf(d->exe, sizeof(d->exe), "%s", exe);
+	(void)snprintf(d->build_id, sizeof(d->build_id), "%s", build_id);
+}
+
+void producer_ended(Producer *p, const char *how)
+{
+	Description *d = p->description;
+	struct timespec now;
+
+	if (d->ended)
+		return;
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	d->ended = (u64)now.tv_sec * NSEC_PER_SEC + (u64)now.tv_nsec;
+	(void)snprintf(d->how, sizeof(d->how), "%s", how);
 }
 
 void producer_set_classes(Producer *p, Class **classes, u32 n)

@@ -44,6 +44,7 @@ struct Producer {
 	Peer peer;
 	u32 number; /* in side rings' locks; unique among the living, never 0 */
 	u64 cookie[2];
+	Description *description; /* owned reference; never NULL */
 	Ground *ground;
 	Class **classes; /* owned references, in the program's order */
 	u32 n_classes;
@@ -63,6 +64,10 @@ int producer_new(Producer **ret, Ground *ground, sd_event *event, Peer *peer, u3
 Producer *producer_free(Producer *p);
 DEFINE_CLEANUP(Producer *, producer_free)
 
+/* What is said of it, from now on: by the peer, which may have been renamed or moved, and by itself. */
+void producer_describe(Producer *p, u32 vpid, const char *exe, const char *build_id);
+/* It is gone, and how; the first word counts. */
+void producer_ended(Producer *p, const char *how);
 /* The program's classes from now on; takes the array and the references in it. */
 void producer_set_classes(Producer *p, Class **classes, u32 n);
 /* For a kernel without pidfds, from a timer: finds out that the program is gone, and calls died. True if so. */

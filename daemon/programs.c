@@ -74,8 +74,10 @@ static int program_get(Manager *m, Exchange *x, Producer **ret, Failure *f)
 	}
 	/* another image, another process under the same number, or one that changed its user: its old rings are not
 	 * the new one's, and what the old one held locked nobody will release */
-	if (p)
+	if (p) {
+		producer_ended(p, p->peer.start_time == peer.start_time ? "became another program" : "ended");
 		program_retire(m, p);
+	}
 	r = producer_new(&p, &m->ground, m->event, &peer, roster_number(&m->roster), hello->cookie,
 			 manager_program_died, m, f);
 	if (r < 0)
@@ -100,8 +102,22 @@ static u32 block_timeout_us(const SessionConfig *c)
 			(u64)UINT32_MAX);
 }
 
-/* Appends the SESSION message of one session; 1 if the program takes part. */
-static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, Failure *f)
+/* What the rings' pinned ones are, and which is the program's, behind the ids. */
+static size_t answer_more(u8 *p, const Attachment *a, const u16 *flags, u32 n)
+{
+	const struct geometry *g = &a->owner->region.geometry;
+	const struct wire_session_more more = { .pinned_shift = g->pinned_shift,
+						.pinned_sub_shift = g->pinned_sub_shift,
+						.n_pinned = g->n_pinned,
+						.pinned = a->pinned };
+
+	memcpy(p, &more, sizeof(more));
+	memcpy(p + sizeof(more), flags, n * sizeof(*flags));
+	return sizeof(more) + n * sizeof(*flags);
+}
+
+/* Appends the SESSION message of one session; 1 if the program takes part. buffer: WIRE_MAX; flags: one per class. */
+static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, u16 *flags, Failure *f)
 {
 	struct wire_session *m = (struct wire_session *)buffer;
 	u16 *ids = (u16 *)(m + 1);
@@ -111,10 +127,19 @@ static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, Fail
 	int r;
 
 	memset(buffer, 0, size);
-	r = session_attach(s, p, ids, &a, f);
+	r = session_attach(s, p, ids, flags, &a, f);
 	if (r <= 0)
 		return r;
 	g = &a->owner->region.geometry;
+	if (g->n_pinned && exchange_hello(x)->abi_minor < 2) {
+		attachment_set_active(a, false);
+		return failure_set(f, FAILURE_INVALID,
+				   "session '%s' has pinned events, which the library that the program runs with is "
+				   "too old for; restart the program with the one that is installed now",
+				   s->config->name);
+	}
+	if (g->n_pinned)
+		size += answer_more(buffer + size, a, flags, p->n_classes);
 	*m = (struct wire_session){
 		.header = wire_header(WIRE_SESSION, (u32)size),
 		.slot = s->slot,
@@ -161,6 +186,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 		exchange_complain(x, "%s; refused", f.text);
 		return;
 	}
+	producer_describe(p, hello->vpid, exchange_exe(x), exchange_build_id(x));
 	classes = exchange_take_classes(x, &n);
 	producer_set_classes(p, classes, n);
 	/* its own claims: kept from wrapping, believed no further */
@@ -168,13 +194,14 @@ static void programs_synchronise(void *userdata, Exchange *x)
 		p->missed = UINT64_MAX;
 	if (__builtin_add_overflow(p->failed, hello->failed, &p->failed))
 		p->failed = UINT64_MAX;
-	buffer = calloc(1, sizeof(struct wire_session) + (size_t)n * sizeof(u16));
+	/* the message, and flags of all classes behind it */
+	buffer = calloc(1, WIRE_MAX + (size_t)n * sizeof(u16));
 	if (!buffer) {
 		exchange_refuse(x, ENOMEM, "out of memory");
 		return;
 	}
 	for (Session *s = m->sessions; s; s = s->next) {
-		r = answer_session(x, s, p, buffer, &f);
+		r = answer_session(x, s, p, buffer, (u16 *)(buffer + WIRE_MAX), &f);
 		if (r < 0) {
 			first = first ? first : r;
 			n_failed++;
@@ -304,6 +331,10 @@ bool manager_producer(Manager *m, u32 i, ProducerInfo *ret)
 			       .uid = p->peer.uid,
 			       .command = p->peer.command,
 			       .unit = p->peer.unit,
+			       .exe = p->description->exe,
+			       .build_id = p->description->build_id,
+			       .started = p->description->started,
+			       .start_ticks = p->peer.start_time,
 			       .n_classes = p->n_classes,
 			       .missed = p->missed,
 			       .failed = p->failed,

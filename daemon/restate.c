@@ -17,6 +17,9 @@ void manager_restate(void *userdata)
 		for (Owner *o = i->owners; o; o = o->next) {
 			state_owner(o);
 			state_ids(o);
+			for (const Described *d = o->described.first; d; d = d->next)
+				if (d->dead)
+					state_dead(o, d->what);
 		}
 	}
 	for (Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/restore.h"
 
+#include <stdio.h>
+
 #include "daemon/line.h"
 
 /* What a daemon of ours would never have more of. */
@@ -20,6 +22,11 @@ static void owner_free(RestoredOwner *o)
 		next = i->next;
 		id_free(i);
 	}
+	for (RestoredDead *d = o->dead, *next; d; d = next) {
+		next = d->next;
+		free(d);
+	}
+	free(o->pinned);
 	free(o->session);
 	free(o->label);
 	free((char *)o->remains.key.unit);
@@ -45,6 +52,8 @@ static void restored_session_free(RestoredSession *s)
 static void program_clear(RestoredProgram *p)
 {
 	free(p->command);
+	free(p->exe);
+	free(p->build_id);
 	free(p->unit);
 	free(p->places);
 }
@@ -119,6 +128,9 @@ static bool get_geometry(const char *line, struct geometry *ret)
 	    !line_get_u32(line, "side_sub_shift", 63, &g.side_sub_shift) ||
 	    !line_get_u32(line, "n_ring", ABI_MAX_CPUS, &g.n_ring) ||
 	    !line_get_u32(line, "n_side", GEOMETRY_MAX_SIDES, &g.n_side) ||
+	    !line_get_u32(line, "pinned_shift", 63, &g.pinned_shift) ||
+	    !line_get_u32(line, "pinned_sub_shift", 63, &g.pinned_sub_shift) ||
+	    !line_get_u32(line, "n_pinned", GEOMETRY_MAX_PINNED, &g.n_pinned) ||
 	    !line_get_u32(line, "policy", UINT32_MAX, &g.policy) ||
 	    !line_get_u32(line, "contexts", UINT32_MAX, &g.contexts) || geometry_check(&g) < 0)
 		return false;
@@ -139,6 +151,7 @@ static void get_counters(const char *line, OwnerCounters *ret)
 	(void)line_get_number(line, "corrupt_records", &ret->corrupt);
 	(void)line_get_number(line, "corrupt_subs", &ret->corrupt_subs);
 	(void)line_get_number(line, "clamped_records", &ret->clamped);
+	(void)line_get_number(line, "unpinned", &ret->unpinned);
 	lost = line_get_bytes(line, "lost", &n);
 	if (lost)
 		memcpy(ret->lost, lost, MIN(n, sizeof(ret->lost)));
@@ -223,6 +236,7 @@ static int read_owner(Restored *r, const char *line)
 	_cleanup_free_ char *session = line_get_text(line, "session"), *label = line_get_text(line, "label");
 	_cleanup_free_ char *unit = line_get_text(line, "unit");
 	u32 kind, uid, charged, pid;
+	size_t n_pinned = 0;
 	RestoredOwner *o;
 
 	if (!session || !label || !*label || strchr(label, '/') || label[0] == '.' || strlen(label) > 255 ||
@@ -244,6 +258,7 @@ static int read_owner(Restored *r, const char *line)
 		o = calloc(1, sizeof(*o));
 		if (!o)
 			return -ENOMEM;
+		o->last_dead = &o->dead;
 		o->next = r->owners;
 		r->owners = o;
 	}
@@ -255,6 +270,12 @@ static int read_owner(Restored *r, const char *line)
 	o->session = steal_ptr(session);
 	o->label = steal_ptr(label);
 	o->remains.label = o->label;
+	free(o->pinned);
+	o->pinned = (PinnedRing *)(void *)line_get_bytes(line, "pinned", &n_pinned);
+	if (o->pinned && n_pinned != v.geometry.n_pinned * sizeof(*o->pinned)) {
+		free(o->pinned);
+		o->pinned = NULL;
+	}
 	r->last_number = MAX(r->last_number, v.number);
 	return 0;
 }
@@ -303,6 +324,46 @@ static int read_id(Restored *r, const char *line)
 	return 0;
 }
 
+static void get_words(const char *line, const char *key, char *ret, size_t size)
+{
+	_cleanup_free_ char *text = line_get_text(line, key);
+
+	(void)snprintf(ret, size, "%s", text ? text : "");
+}
+
+static int read_dead(Restored *r, const char *line)
+{
+	Description v = { 0 };
+	RestoredOwner *o;
+	RestoredDead *d;
+	u64 number;
+	u32 pid, uid;
+
+	if (!line_get_number(line, "owner", &number) || !line_get_u32(line, "pid", INT32_MAX, &pid) ||
+	    !line_get_u32(line, "uid", UINT32_MAX, &uid) || !line_get_number(line, "ended", &v.ended) || !v.ended)
+		return -EBADMSG;
+	o = owner_find(r, number);
+	if (!o)
+		return -EBADMSG;
+	v.pid = (pid_t)pid;
+	v.uid = uid;
+	(void)line_get_number(line, "start_time", &v.start_ticks);
+	(void)line_get_number(line, "started", &v.started);
+	(void)line_get_u32(line, "vpid", UINT32_MAX, &v.vpid);
+	get_words(line, "how", v.how, sizeof(v.how));
+	get_words(line, "command", v.command, sizeof(v.command));
+	get_words(line, "unit", v.unit, sizeof(v.unit));
+	get_words(line, "exe", v.exe, sizeof(v.exe));
+	get_words(line, "build_id", v.build_id, sizeof(v.build_id));
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->what = v;
+	*o->last_dead = d;
+	o->last_dead = &d->next;
+	return 0;
+}
+
 /* Every "active=" and "in=" of the line. */
 static int get_places(const char *line, RestoredProgram *p)
 {
@@ -338,6 +399,9 @@ static int read_program(Restored *r, const char *line)
 	(void)line_get_number(line, "failed", &v.failed);
 	v.command = line_get_text(line, "command");
 	v.unit = line_get_text(line, "unit");
+	v.exe = line_get_text(line, "exe");
+	v.build_id = line_get_text(line, "build_id");
+	(void)line_get_u32(line, "vpid", UINT32_MAX, &v.vpid);
 	error = get_places(line, &v);
 	if (error < 0 || !v.command || !v.unit) {
 		program_clear(&v);
@@ -448,6 +512,7 @@ static int read_line(void *userdata, const char *line)
 		{ "owner", read_owner },
 		{ "owner-gone", read_owner_gone },
 		{ "id", read_id },
+		{ "dead", read_dead },
 		{ "program", read_program },
 		{ "program-gone", read_program_gone },
 		{ "due", read_due },

@@ -14,12 +14,20 @@ struct RestoredId {
 	struct event_class *class; /* owned */
 };
 
+typedef struct RestoredDead RestoredDead;
+struct RestoredDead {
+	RestoredDead *next; /* who ended later */
+	Description what;
+};
+
 typedef struct RestoredOwner RestoredOwner;
 struct RestoredOwner {
 	RestoredOwner *next;
 	char *session, *label; /* owned; so is remains.key.unit */
 	OwnerRemains remains;
 	RestoredId *ids; /* owned */
+	RestoredDead *dead, **last_dead; /* owned */
+	PinnedRing *pinned; /* owned: remains.geometry.n_pinned of them; NULL: none was ever taken */
 };
 
 typedef struct RestoredSession RestoredSession;
@@ -48,7 +56,8 @@ struct RestoredProgram {
 	RestoredProgram *next;
 	u32 number, pid, uid;
 	u64 start_time, missed, failed, cookie[2];
-	char *command, *unit; /* owned */
+	char *command, *unit, *exe, *build_id; /* owned; the last two may be NULL */
+	u32 vpid;
 	RestoredPlace *places; /* owned */
 	size_t n_places;
 };

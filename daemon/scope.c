@@ -85,6 +85,14 @@ bool scope_wants_event(const Scope *s, const char *provider, const char *event, 
 	return wanted;
 }
 
+bool scope_pins_event(const Scope *s, const char *provider, const char *event)
+{
+	for (size_t i = 0; i < s->config->pinned.n; i++)
+		if (pattern_match_event(s->config->pinned.v[i], provider, event))
+			return true;
+	return false;
+}
+
 void scope_buckets(const Scope *s, u64 ret[SCOPE_WORDS])
 {
 	char provider[CLASS_MAX_NAME + 1];

@@ -21,6 +21,8 @@ void scope_clear(Scope *s);
 
 bool scope_wants_program(const Scope *s, uid_t uid, const char *command, const char *unit);
 bool scope_wants_event(const Scope *s, const char *provider, const char *event, int level);
+/* Of an event that it wants: its records go to the pinned rings. */
+bool scope_pins_event(const Scope *s, const char *provider, const char *event);
 
 #define SCOPE_WORDS (ABI_BUCKETS / 64)
 /* The words of the control page where the session's bit belongs, a bit each. */

@@ -20,6 +20,26 @@ static u32 policy_abi(Policy p)
 	}
 }
 
+/* Programs of one owner that can have a pinned ring at a time. Where that is one process there are more than one all the same: a
+ * wrapper that becomes the service by exec is another program. */
+#define PINNED_PROGRAMS	       16
+#define PINNED_PROGRAMS_SINGLE 4
+
+static int session_plan_pinned(const SessionConfig *c, struct geometry *g, Failure *f)
+{
+	u32 n = c->buffers == BUFFERS_PER_PROCESS ? PINNED_PROGRAMS_SINGLE : PINNED_PROGRAMS;
+	char size[32], least[32];
+	u64 minimum = 0;
+
+	if (!c->pinned.n || geometry_plan_pinned(g, c->pinned_memory, n, &minimum) == 0)
+		return 0;
+	format_size(c->pinned_memory, size);
+	format_size(minimum, least);
+	return failure_set(f, FAILURE_INVALID,
+			   "session '%s': pinned_memory = \"%s\" is too little; at least \"%s\" is needed",
+			   c->name, size, least);
+}
+
 static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometry *ret, Failure *f)
 {
 	char size[32], least[32];
@@ -28,7 +48,7 @@ static int session_plan(const SessionConfig *c, const Cpus *cpus, struct geometr
 			      policy_abi(c->policy), c->contexts, &minimum);
 
 	if (r == 0)
-		return 0;
+		return session_plan_pinned(c, ret, f);
 	format_size(c->memory, size);
 	format_size(minimum, least);
 	if (r == -ENOSPC)
@@ -141,6 +161,7 @@ void session_drop_owner(Session *s, Owner *o)
 	else
 		c.overwritten = c.recorded;
 	c.fill = 0;
+	c.pinned = 0;
 	counters_add(&s->past, &c);
 	session_abandon(s, o);
 }
@@ -373,9 +394,15 @@ int session_nothing(const Session *s, Failure *f)
 			   name, name);
 }
 
+/* Which events are pinned is told to programs; that any are makes room for them. */
+static u64 pinned_memory(const SessionConfig *c)
+{
+	return c->pinned.n ? c->pinned_memory : 0;
+}
+
 static bool same_rings(const SessionConfig *a, const SessionConfig *b)
 {
-	return a->policy == b->policy && a->buffers == b->buffers && a->memory == b->memory &&
+	return pinned_memory(a) == pinned_memory(b) && a->policy == b->policy && a->buffers == b->buffers && a->memory == b->memory &&
 	       a->sub_buffers == b->sub_buffers && a->contexts == b->contexts;
 }
 
@@ -528,6 +555,8 @@ void session_info(Session *s, SessionInfo *ret)
 	ret->discarded = c.discarded;
 	memcpy(ret->lost, c.lost, sizeof(ret->lost));
 	ret->fill = c.fill;
+	ret->pinned = c.pinned;
+	ret->unpinned = c.unpinned;
 	ret->clamped += c.clamped;
 	ret->corrupt += c.corrupt_subs;
 	ret->unreadable = c.corrupt;

@@ -75,9 +75,9 @@ static inline bool session_is_continuous(const Session *s)
 	return s->config->io != IO_NONE;
 }
 
-/* Attaches the program if the session wants it. ids: one per class of the program, 0 where it is not wanted. Returns 1 with
- * *ret if it takes part, 0 if not, negative with *f. */
-int session_attach(Session *s, Producer *p, u16 *ids, Attachment **ret, Failure *f);
+/* Attaches the program if the session wants it. ids, flags: one per class of the program; id 0 where it is not wanted, else with
+ * WIRE_FLAG_*. Returns 1 with *ret if it takes part, 0 if not, negative with *f. */
+int session_attach(Session *s, Producer *p, u16 *ids, u16 *flags, Attachment **ret, Failure *f);
 /* True if this program was attached to the session, and it runs. */
 bool session_records(const Session *s, const Producer *p);
 u32 session_n_producers(const Session *s);

@@ -19,6 +19,8 @@ struct Snapshot {
 	PartContext context;
 	Part *parts;
 	size_t n_parts;
+	char *programs; /* text of producers.json; owned */
+	size_t programs_size;
 	SnapshotResult result;
 };
 
@@ -29,6 +31,7 @@ Snapshot *snapshot_free(Snapshot *run)
 	for (size_t i = 0; i < run->n_parts; i++)
 		part_clear(&run->parts[i]);
 	free(run->parts);
+	free(run->programs);
 	capture_clear(&run->context.capture);
 	free(run);
 	return NULL;
@@ -60,7 +63,7 @@ static int run_trim(Snapshot *run)
 {
 	static const u8 no_uuid[16];
 	_cleanup_free_ Candidate *v = NULL;
-	u64 budget = run->job->max_size, used = 0;
+	u64 budget = run->job->max_size, used = run->programs_size;
 	size_t n = 0, keep;
 
 	for (size_t i = 0; i < run->n_parts; i++) {
@@ -73,7 +76,7 @@ static int run_trim(Snapshot *run)
 			return r;
 		used += size + 512; /* numbers may become longer */
 		for (size_t j = 0; j < p->n_rings; j++) {
-			n += p->sieves[j].n;
+			n += p->rings[j]->pinned ? 0 : p->sieves[j].n;
 			used += p->sieves[j].n ? part_stream_overhead() : 0;
 		}
 	}
@@ -86,6 +89,11 @@ static int run_trim(Snapshot *run)
 			for (size_t k = 0; k < run->parts[i].sieves[j].n; k++) {
 				Sieve *s = &run->parts[i].sieves[j];
 
+				/* pinned ones stay, so there is less room for the rest */
+				if (run->parts[i].rings[j]->pinned) {
+					used += packet_size(s->pieces[k].size) + INDEX_ENTRY;
+					continue;
+				}
 				v[n++] =
 				    (Candidate){s->pieces[k].begin,
 						packet_size(s->pieces[k].size) + INDEX_ENTRY, s, k};
@@ -112,6 +120,53 @@ static int run_trim(Snapshot *run)
 	return 0;
 }
 
+/* ---- who ---- */
+
+/* For programs that read; in a snapshot of limited size it takes a part of that. */
+static int run_programs(Snapshot *run)
+{
+	const SnapshotJob *job = run->job;
+	const char *separator = "\n\t\t";
+	u64 left_out = 0;
+	FILE *f = open_memstream(&run->programs, &run->programs_size);
+	bool failed;
+
+	if (!f)
+		return -ENOMEM;
+	(void)fputs("{\n\t\"session\": ", f);
+	description_string(f, job->session);
+	(void)fputs(",\n\t\"snapshot\": ", f);
+	description_string(f, job->name);
+	(void)fputs(",\n\t\"producers\": [", f);
+	for (size_t i = 0; i < job->n_sources && separator; i++)
+		separator = descriptions_write(&job->sources[i].producers, run->parts[i].name, separator,
+					       job->max_size / 8, f, &left_out);
+	(void)fprintf(f, "\n\t],\n\t\"left_out\": %" PRIu64 "\n}\n", (uint64_t)left_out);
+	failed = ferror(f) || !separator;
+	return fclose(f) == EOF || failed ? -ENOMEM : 0;
+}
+
+static int write_programs(Snapshot *run, int dir_fd)
+{
+	_cleanup_close_ int fd = openat(dir_fd, "producers.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+					0640);
+	size_t done = 0;
+
+	if (fd < 0 || fchmod(fd, 0640) < 0)
+		return -errno;
+	while (done < run->programs_size) {
+		ssize_t n = write(fd, run->programs + done, run->programs_size - done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	run->result.n_bytes += done;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
 /* ---- writing ---- */
 
 static int write_all_parts(Snapshot *run, int parent, const char *temporary)
@@ -130,6 +185,8 @@ static int write_all_parts(Snapshot *run, int parent, const char *temporary)
 		r = part_write(&run->parts[i], &run->context, fd, &bytes);
 		run->result.n_bytes += bytes;
 	}
+	if (r == 0)
+		r = write_programs(run, fd);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	return r;
@@ -157,7 +214,7 @@ static u64 run_size(const Snapshot *run)
 
 	for (size_t i = 0; i < run->n_parts; i++)
 		size += part_size(&run->parts[i]);
-	return size;
+	return size + run->programs_size;
 }
 
 static int run_failure(const Snapshot *run, int error, int parent, Failure *f)
@@ -279,6 +336,10 @@ static int run_sift(Snapshot *run)
 		if (r == 0)
 			r = part_name(run, p);
 	}
+	for (size_t i = 0; i < job->n_sources; i++)
+		descriptions_resolve(&job->sources[i].producers);
+	if (r == 0)
+		r = run_programs(run);
 	if (r == 0 && job->max_size > 0)
 		r = run_trim(run);
 	return r;
@@ -306,7 +367,8 @@ static void run_sum(Snapshot *run)
 			sum->clamped += s->clamped;
 			sum->corrupt_subs += s->corrupt_subs;
 			sum->corrupt_records += s->corrupt;
-			sum->reach = MIN(sum->reach, s->reach);
+			if (!p->rings[j]->pinned)
+				sum->reach = MIN(sum->reach, s->reach);
 			for (u32 k = 0; k < ABI_LOST_CAUSES; k++)
 				sum->lost[k] += p->rings[j]->lost[k];
 		}

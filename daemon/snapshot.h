@@ -3,6 +3,7 @@
  * Runs on worker threads with its own copy of everything it needs, and touches no daemon state. */
 #pragma once
 
+#include "daemon/description.h"
 #include "daemon/failure.h"
 #include "daemon/trace/trace.h"
 #include "lib/record.h"
@@ -19,6 +20,7 @@ typedef struct {
 	 * whatever a program was told before its record is among them. */
 	TraceClass *classes; /* owned array; classes are borrowed and live as long as the job */
 	size_t n_classes;
+	Descriptions producers; /* owned; users' names are looked up behind that */
 	u32 *cpu_of_ring; /* owned; n_ring entries: the CPU whose ring it is */
 } SnapshotSource;
 

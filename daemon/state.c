@@ -173,6 +173,9 @@ static void say_geometry(Line *l, const struct geometry *g)
 	line_number(l, "side_sub_shift", g->side_sub_shift);
 	line_number(l, "n_ring", g->n_ring);
 	line_number(l, "n_side", g->n_side);
+	line_number(l, "pinned_shift", g->pinned_shift);
+	line_number(l, "pinned_sub_shift", g->pinned_sub_shift);
+	line_number(l, "n_pinned", g->n_pinned);
 	line_number(l, "policy", g->policy);
 	line_number(l, "contexts", g->contexts);
 }
@@ -186,6 +189,7 @@ static void say_counters(Line *l, const OwnerCounters *c)
 	line_number(l, "corrupt_records", c->corrupt);
 	line_number(l, "corrupt_subs", c->corrupt_subs);
 	line_number(l, "clamped_records", c->clamped);
+	line_number(l, "unpinned", c->unpinned);
 	line_bytes(l, "lost", c->lost, sizeof(c->lost));
 }
 
@@ -286,6 +290,9 @@ void state_owner(const Owner *o)
 	line_number(l, "created", o->created);
 	line_number(l, "liar", o->liar);
 	line_number(l, "marks", o->marks);
+	if (o->pinned.rings)
+		line_bytes(l, "pinned", o->pinned.rings,
+			   o->region.geometry.n_pinned * sizeof(o->pinned.rings[0]));
 	say_geometry(l, &o->region.geometry);
 	state_say(s);
 }
@@ -331,7 +338,7 @@ void state_owner_gone(const Owner *o)
 
 static u32 n_marks(const Owner *o)
 {
-	return o->region.geometry.n_ring + o->region.geometry.n_side;
+	return geometry_rings(&o->region.geometry);
 }
 
 void state_marks_reserve(Owner *o)
@@ -400,6 +407,30 @@ void state_ids(Owner *o)
 	}
 }
 
+void state_dead(const Owner *o, const Description *d)
+{
+	State *s = o->ground->state;
+	Line *l;
+
+	if (!kept(s) || !o->number || !o->session)
+		return;
+	l = &s->line;
+	line_begin(l, "dead");
+	line_number(l, "owner", o->number);
+	line_number(l, "pid", (u64)d->pid);
+	line_number(l, "uid", d->uid);
+	line_number(l, "start_time", d->start_ticks);
+	line_number(l, "started", d->started);
+	line_number(l, "ended", d->ended);
+	line_text(l, "how", d->how);
+	line_text(l, "command", d->command);
+	line_text(l, "unit", d->unit);
+	line_number(l, "vpid", d->vpid);
+	line_text(l, "exe", d->exe);
+	line_text(l, "build_id", d->build_id);
+	state_say(s);
+}
+
 /* ---- programs ---- */
 
 static void program_name(char ret[40], u32 number)
@@ -422,6 +453,9 @@ void state_program(State *s, Producer *p)
 	line_number(l, "start_time", p->peer.start_time);
 	line_text(l, "command", p->peer.command);
 	line_text(l, "unit", p->peer.unit);
+	line_number(l, "vpid", p->description->vpid);
+	line_text(l, "exe", p->description->exe);
+	line_text(l, "build_id", p->description->build_id);
 	line_bytes(l, "cookie", p->cookie, sizeof(p->cookie));
 	line_number(l, "missed", p->missed);
 	line_number(l, "failed", p->failed);

@@ -58,6 +58,8 @@ void state_session_gone(State *s, const char *name);
 int state_owner_add(State *s, Owner *o, Failure *f);
 void state_owner(const Owner *o);
 void state_owner_gone(const Owner *o);
+/* One of its programs has ended: it is still said in snapshots. */
+void state_dead(const Owner *o, const Description *d);
 /* Before a consumer has its feed: what is written of it is marked from now on. Without memory for that it is not. */
 void state_marks_reserve(Owner *o);
 /* As an earlier daemon reserved them, with `first`. False: they cannot be. */

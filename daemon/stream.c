@@ -113,7 +113,7 @@ void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 
 	*s = (Stream){ .clock_source = *clock, .map = map, .fd = fd };
 	reader_init(&s->reader, map, g, ring);
-	s->overwrite = g->policy == ABI_POLICY_OVERWRITE;
+	s->overwrite = !geometry_keeps(g, ring);
 	if (!look(s, &offset, &count) || offset > position_limit(s))
 		return; /* judged when it is taken from */
 	if (s->overwrite) {

@@ -168,6 +168,32 @@ static void ids_take(Takeover *t, Manager *m, Owner *o, RestoredOwner *v)
 	}
 }
 
+/* Rings of programs that are not there any more are given on, the one that is longest gone first. */
+static void pinned_adopt(Owner *o, RestoredOwner *v)
+{
+	if (!v->pinned)
+		return;
+	o->pinned.rings = steal_ptr(v->pinned);
+	for (u32 i = 0; i < o->region.geometry.n_pinned; i++)
+		o->pinned.n_left = MAX(o->pinned.n_left, o->pinned.rings[i].left);
+}
+
+static void dead_take(Owner *o, const RestoredOwner *v)
+{
+	for (const RestoredDead *d = v->dead; d; d = d->next) {
+		_cleanup_(description_unrefp) Description *what = description_new();
+		Described *described;
+
+		if (!what)
+			return;
+		*what = d->what;
+		what->n_refs = 1;
+		if (described_add(&o->described, what, &described) < 0)
+			return;
+		described_end(&o->described, described, NULL, 0);
+	}
+}
+
 static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
 {
 	Session *s = manager_find(m, v->session);
@@ -201,9 +227,27 @@ static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
 	s->owners = o;
 	s->n_owners++;
 	ids_take(t, m, o, v);
+	pinned_adopt(o, v);
+	dead_take(o, v);
 	/* before its session opens that output, where what is unfinished would be finished */
 	if (v->remains.marks && writing_feed(o, v->remains.marks, s->output) < 0)
 		refuse(t, "session '%s': how far %s was written", v->session, v->label);
+}
+
+/* Pinned rings whose program was not found again. */
+static void pinned_settle(Owner *o)
+{
+	const struct geometry *g = &o->region.geometry;
+
+	for (u32 i = 0; o->pinned.rings && i < g->n_pinned; i++) {
+		u32 holder = o->pinned.rings[i].holder;
+		const Attachment *a = o->attachments;
+
+		while (a && a->producer->number != holder)
+			a = a->next_of_owner;
+		if (holder && !a)
+			pinned_leave(&o->pinned, g, holder);
+	}
 }
 
 static Owner *owner_by_number(Manager *m, u64 number)
@@ -219,6 +263,7 @@ static Owner *owner_by_number(Manager *m, u64 number)
 
 static void place_take(Takeover *t, Producer *p, Owner *o, bool active)
 {
+	const struct geometry *g = &o->region.geometry;
 	Attachment *a;
 
 	if (owner_attach(o, p, &a) < 0) {
@@ -229,6 +274,9 @@ static void place_take(Takeover *t, Producer *p, Owner *o, bool active)
 	for (u32 id = 1; id < o->ids.n; id++)
 		if (ids_entry(&o->ids, id))
 			(void)ids_hold(&o->ids, &a->ids, (u16)id);
+	for (u32 i = 0; o->pinned.rings && i < g->n_pinned; i++)
+		if (o->pinned.rings[i].holder == p->number)
+			a->pinned = g->n_ring + g->n_side + i;
 	attachment_set_active(a, active && o->session->running);
 }
 
@@ -266,6 +314,7 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 		refuse(t, "process %u: %s", v->pid, f.text);
 		return;
 	}
+	producer_describe(p, v->vpid, v->exe ? v->exe : "", v->build_id ? v->build_id : "");
 	p->missed = v->missed;
 	p->failed = v->failed;
 	p->kept = fd >= 0;
@@ -331,9 +380,12 @@ void takeover_apply(Takeover *t, Manager *m)
 		program_take(t, m, p);
 		n_programs++;
 	}
-	for (Session *s = m->sessions; s; s = s->next)
-		for (Owner *o = s->owners; o; o = o->next)
+	for (Session *s = m->sessions; s; s = s->next) {
+		for (Owner *o = s->owners; o; o = o->next) {
+			pinned_settle(o);
 			owner_settle(o);
+		}
+	}
 	for (RestoredSession *v = t->restored.sessions; v; v = v->next) {
 		Session *s = manager_find(m, v->name);
 

@@ -210,6 +210,70 @@ static int method_list_producers(sd_bus_message *m, void *userdata, sd_bus_error
 	return r < 0 ? r : list_send(&l);
 }
 
+static int append_number(sd_bus_message *m, const char *key, char type, u64 value)
+{
+	u32 small = (u32)value;
+	const char text[] = { type, 0 };
+	int r = sd_bus_message_open_container(m, 'e', "sv");
+
+	if (r >= 0)
+		r = sd_bus_message_append_basic(m, 's', key);
+	if (r >= 0)
+		r = sd_bus_message_open_container(m, 'v', text);
+	if (r >= 0)
+		r = sd_bus_message_append_basic(m, type, type == 'u' ? (const void *)&small : &value);
+	if (r >= 0)
+		r = sd_bus_message_close_container(m);
+	return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+static int append_details(sd_bus_message *m, const ProducerInfo *p, const char *command, const char *unit,
+			  const char *exe)
+{
+	const struct {
+		const char *key;
+		char type;
+		u64 value;
+	} numbers[] = {
+		{ "pid", 'u', (u64)p->pid },
+		{ "uid", 'u', p->uid },
+		{ "sessions", 'u', p->n_sessions },
+		{ "events", 'u', p->n_classes },
+		{ "start_time", 't', p->started / NSEC_PER_USEC },
+		{ "start_ticks", 't', p->start_ticks },
+		{ "missed", 't', p->missed },
+		{ "failed", 't', p->failed },
+	};
+	int r = sd_bus_message_open_container(m, 'a', "{sv}");
+
+	for (size_t i = 0; r >= 0 && i < ELEMENTSOF(numbers); i++)
+		r = append_number(m, numbers[i].key, numbers[i].type, numbers[i].value);
+	if (r >= 0)
+		r = sd_bus_message_append(m, "{sv}{sv}{sv}{sv}", "command", "s", command, "unit", "s", unit, "exe",
+					  "s", exe, "build_id", "s", p->build_id ? p->build_id : "");
+	return r < 0 ? r : sd_bus_message_close_container(m);
+}
+
+static int method_list_producer_details(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	_cleanup_(list_clear) List l = { 0 };
+	char command[256], unit[256], exe[1024];
+	ProducerInfo p;
+	Bus *b = userdata;
+	int r = list_begin(&l, m, "a{sv}");
+
+	for (u32 i = 0; r >= 0 && manager_producer(b->manager, i, &p); i++) {
+		text_clean(p.command, command, sizeof(command));
+		text_clean(p.unit, unit, sizeof(unit));
+		text_clean(p.exe, exe, sizeof(exe));
+		/* names and types of what there is take that much */
+		if (!list_room(&l, strlen(command) + strlen(unit) + strlen(exe) + 512))
+			break;
+		r = append_details(l.reply, &p, command, unit, exe);
+	}
+	return r < 0 ? r : list_send(&l);
+}
+
 static int method_list_events(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
 	_cleanup_(list_clear) List l = { 0 };
@@ -294,6 +358,8 @@ static const sd_bus_vtable manager_vtable[] = {
 				method_list_sessions, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("ListProducers", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(uuss)", producers),
 				method_list_producers, OPEN),
+	SD_BUS_METHOD_WITH_ARGS("ListProducerDetails", SD_BUS_NO_ARGS, SD_BUS_RESULT("aa{sv}", producers),
+				method_list_producer_details, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("ListEvents", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(sss)", events),
 				method_list_events, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("Reload", SD_BUS_NO_ARGS, SD_BUS_NO_RESULT, method_reload, OPEN),

@@ -220,6 +220,8 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("Strategy", "s", NULL, offsetof(SessionView, strategy), 0),
 	SD_BUS_PROPERTY("Recorded", "t", NULL, INFO(recorded), 0),
 	SD_BUS_PROPERTY("Overwritten", "t", NULL, INFO(overwritten), 0),
+	SD_BUS_PROPERTY("Pinned", "t", NULL, INFO(pinned), 0),
+	SD_BUS_PROPERTY("Unpinned", "t", NULL, INFO(unpinned), 0),
 	SD_BUS_PROPERTY("Discarded", "t", NULL, INFO(discarded), 0),
 	SD_BUS_PROPERTY("Written", "t", NULL, INFO(written), 0),
 	SD_BUS_PROPERTY("Unwritten", "t", NULL, INFO(unwritten), 0),

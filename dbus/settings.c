@@ -406,6 +406,10 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 	if (r >= 0)
 		r = append_count(m, "sub_buffers", c->sub_buffers);
 	if (r >= 0)
+		r = append_list(m, "pinned", &c->pinned);
+	if (r >= 0)
+		r = append_size(m, "pinned_memory", c->pinned_memory);
+	if (r >= 0)
 		r = append_contexts(m, c->contexts);
 	if (r >= 0)
 		r = append_text(m, "io", io_name(c->io));

@@ -60,25 +60,83 @@ static int list_fetch(const Options *o, const char *member, const char *entry, c
 	return STATUS_OK;
 }
 
+typedef struct {
+	u32 pid, uid;
+	const char *command, *unit, *exe, *build_id;
+} ProgramRow;
+
+/* Whatever else later versions say is passed over. */
+static int program_read(sd_bus_message *m, ProgramRow *ret)
+{
+	const char *key;
+	int r = sd_bus_message_enter_container(m, 'a', "{sv}");
+
+	*ret = (ProgramRow){ .command = "", .unit = "", .exe = "", .build_id = "" };
+	while (r >= 0 && (r = sd_bus_message_enter_container(m, 'e', "sv")) > 0) {
+		const struct {
+			const char *key, *type;
+			void *to;
+		} known[] = {
+			{ "pid", "u", &ret->pid },	   { "uid", "u", &ret->uid }, { "command", "s", &ret->command },
+			{ "unit", "s", &ret->unit },	   { "exe", "s", &ret->exe },
+			{ "build_id", "s", &ret->build_id },
+		};
+		size_t i;
+
+		r = sd_bus_message_read_basic(m, 's', &key);
+		for (i = 0; i < ELEMENTSOF(known) && r >= 0 && strcmp(known[i].key, key) != 0; i++)
+			;
+		if (r >= 0)
+			r = i < ELEMENTSOF(known) ? sd_bus_message_read(m, "v", known[i].type, known[i].to) :
+						    sd_bus_message_skip(m, "v");
+		if (r >= 0)
+			r = sd_bus_message_exit_container(m);
+	}
+	return r < 0 ? r : sd_bus_message_exit_container(m);
+}
+
+static int programs_json(Json *j, sd_bus_message *m)
+{
+	int r = sd_bus_message_enter_container(m, 'a', "a{sv}");
+
+	json_open(j, '[');
+	while (r >= 0 && (r = sd_bus_message_at_end(m, false)) == 0) {
+		json_open(j, '{');
+		r = json_properties(j, m);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	return r;
+}
+
 int verb_producers(const Options *o, int argc, char **argv)
 {
-	static const char *const names[] = { "pid", "uid", "command", "unit" };
 	_cleanup_(message_unrefp) sd_bus_message *m = NULL;
-	_cleanup_(table_clear) Table t = TABLE(">PID", "USER", "COMMAND", "UNIT");
-	const char *command, *unit;
+	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
+	_cleanup_(bus_closep) sd_bus *bus = NULL;
+	_cleanup_(table_clear) Table t = TABLE(">PID", "USER", "COMMAND", "UNIT", "EXECUTABLE", "BUILD ID");
+	Json j = { .out = stdout, .pretty = o->json_pretty };
 	char buffer[64];
+	ProgramRow p;
 	size_t n = 0;
-	u32 pid, uid;
-	int r;
+	int r = client_connect(o, &bus);
 
-	r = list_fetch(o, "ListProducers", "uuss", names, ELEMENTSOF(names), &m);
-	if (r != STATUS_OK || !m)
+	if (r != STATUS_OK)
 		return r;
-	r = sd_bus_message_enter_container(m, 'a', "(uuss)");
-	while (r >= 0 && (r = sd_bus_message_read(m, "(uuss)", &pid, &uid, &command, &unit)) > 0) {
+	r = client_get(bus, "ListProducerDetails", &error, &m, NULL);
+	if (r >= 0 && o->json)
+		r = programs_json(&j, m);
+	if (r < 0)
+		return client_failed(o, &error, r);
+	if (o->json)
+		return STATUS_OK;
+	r = sd_bus_message_enter_container(m, 'a', "a{sv}");
+	while (r >= 0 && (r = sd_bus_message_at_end(m, false)) == 0) {
 		n++;
-		if (table_addf(&t, "%u", pid) < 0 || table_add(&t, user_name(uid, buffer)) < 0 ||
-		    table_add(&t, command) < 0 || table_add(&t, unit) < 0)
+		r = program_read(m, &p);
+		if (r >= 0 && (table_addf(&t, "%u", p.pid) < 0 || table_add(&t, user_name(p.uid, buffer)) < 0 ||
+			       table_add(&t, p.command) < 0 || table_add(&t, p.unit) < 0 || table_add(&t, p.exe) < 0 ||
+			       table_add(&t, p.build_id) < 0))
 			r = -ENOMEM;
 	}
 	if (r < 0)

@@ -25,7 +25,7 @@ _tracerctl() {
 	local verbs='list show create set start stop snapshot rotate clear remove set-events producers events reload watch view extract'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
-		sub_buffers= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
+		sub_buffers= pinned= pinned_memory= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
 		file_count= output_size= output_age= output_keep_free= on_stop= snapshot.on_crash= snapshot.on_unit_failure=
 		snapshot.max_count= snapshot.max_size= snapshot.max_age= snapshot.keep_free=
 		snapshot.min_interval= snapshot.duration= snapshot.max_snapshot_size='

@@ -24,11 +24,11 @@
  *             hashes there (abi_bucket())
  *    ring region (one memfd per session and owner)
  *      0      struct abi_region, one page
- *      4096   struct abi_ring[n_ring + n_side], the control lines
- *      data   n_ring rings of 1 << ring_shift bytes, then n_side rings of 1 << side_shift; `data` is
- *             4096 + the lines, rounded up to 4096
- *    ring: sub-buffers of 1 << sub_shift (side_sub_shift) bytes, at least ABI_MIN_SUBS of them; each
- *      begins with struct abi_sub and goes on with records
+ *      4096   struct abi_ring[n_ring + n_side + n_pinned], the control lines
+ *      data   n_ring rings of 1 << ring_shift bytes, then n_side rings of 1 << side_shift, then (minor 2)
+ *             n_pinned rings of 1 << pinned_shift; `data` is 4096 + the lines, rounded up to 4096
+ *    ring: sub-buffers of 1 << sub_shift (side_sub_shift, pinned_sub_shift) bytes, at least ABI_MIN_SUBS of
+ *      them (ABI_MIN_PINNED_SUBS in a pinned ring); each begins with struct abi_sub and goes on with records
  *    record: ABI_RECORD_HEADER bytes {u16 id, u16 length, u32 low time}, or ABI_RECORD_EXTENDED bytes
  *      {u16 0xFFFF, u16 length, u32 id, u64 time}; then the session's contexts (by default u32 vpid,
  *      u32 vtid), then the fields, packed. `length` counts all of it, without padding; the next record
@@ -98,13 +98,21 @@
  *    consumer briefly at first and no longer than it may be late.
  *    A writer holds nothing while it waits: no lock, no use of a ring, no signal blocked.
  *
- * 10. DEATH. SIGKILL anywhere in a sequence: it never began. SIGSTOP: nobody waits, and one who
+ * 10. PINNED RINGS (minor 2) keep the first records of a program, those of the events that its session has
+ *     pinned, whatever the other rings do. They are side rings, format and lock, with three differences: the
+ *     answer of the daemon names the one that is this program's, and no other honest program writes there;
+ *     whatever the policy, entry is as under `discard`; and a record that is refused is not lost, but
+ *     goes where it would have gone without, while `unpinned` counts it. The daemon moves `consumed` only when
+ *     the program whose ring it was is gone and another one gets it. A program without a pinned ring counts
+ *     `unpinned` on a side ring's line.
+ *
+ * 11. DEATH. SIGKILL anywhere in a sequence: it never began. SIGSTOP: nobody waits, and one who
  *     waited looks again first. fork: regions are
  *     MADV_DONTFORK. exec: mappings go. Death with a side ring's lock: the daemon breaks it by the
  *     producer number in the lock word. Daemon death: programs go on recording; under
  *     `block` once a timeout has passed without progress a full ring is left at once, until there is some.
  *
- * 11. CLOCK. nanoseconds. ABI_CLOCK_COUNTER: (counter * mult) >> 32, in 128 bits, counter = TSC or
+ * 12. CLOCK. nanoseconds. ABI_CLOCK_COUNTER: (counter * mult) >> 32, in 128 bits, counter = TSC or
  *     cntvct_el0, read inside the sequence; ABI_CLOCK_MONOTONIC: CLOCK_MONOTONIC, read before the
  *     sequence, which leaves when it is older than the ring's `last` and else stores `last` before its
  *     commit (side rings do the same under their lock, with either clock). Per ring, time never goes back.
@@ -114,7 +122,7 @@
 #pragma once
 
 #define ABI_MAJOR 1
-#define ABI_MINOR 1 /* 1: wake, progress, policy block */
+#define ABI_MINOR 2 /* 1: wake, progress, policy block; 2: pinned rings */
 
 /* ---- control page ---- */
 #define ABI_MAX_SLOTS	 64    /* sessions at one time: the bits of a mask */
@@ -137,6 +145,7 @@
 #define ABI_LINE_COUNT	    8
 #define ABI_LINE_BASE	    24
 #define ABI_LINE_LAST	    32
+#define ABI_LINE_UNPINNED   40
 #define ABI_LINE_LOST	    64
 #define ABI_LINE_CONSUMED   128
 #define ABI_LINE_HOLD	    136
@@ -152,6 +161,9 @@
 
 #define ABI_MIN_SUBS	    16	 /* a snapshot reaches back (n - 2) / n of a ring at worst */
 #define ABI_MIN_SUB_SHIFT   12
+/* a pinned ring never comes round: parts of it are only what is given away at a time */
+#define ABI_MIN_PINNED_SUBS	 8
+#define ABI_MIN_PINNED_SUB_SHIFT 10
 #define ABI_MAX_RING_SHIFT  32
 
 #define ABI_RECORD_HEADER   8
@@ -229,6 +241,7 @@ struct abi_region {
 	uint32_t slot, generation;
 	uint32_t reserved; /* a 32-bit compiler would put size here */
 	uint64_t size;
+	uint32_t pinned_shift, pinned_sub_shift, n_pinned, reserved1; /* minor 2 */
 };
 
 /* A ring's control line. Three cache lines by who writes them, and the side ring's lock. */
@@ -238,7 +251,8 @@ struct abi_ring {
 	uint64_t count[2]; /* records ever written */
 	uint64_t base;	   /* time of the last entry or extended record; a sequence of its own */
 	uint64_t last;	   /* newest stamp: clock MONOTONIC, and side rings */
-	uint64_t reserved0[3];
+	uint64_t unpinned; /* side and pinned rings: records that were to be pinned and were not; locked adds */
+	uint64_t reserved0[2];
 	/* writers, seldom */
 	uint64_t lost[ABI_LOST_CAUSES];
 	/* the daemon */
@@ -287,6 +301,7 @@ ABI_AT(abi_ring, count, ABI_LINE_COUNT);
 ABI_AT(abi_ring, base, ABI_LINE_BASE);
 ABI_AT(abi_ring, last, ABI_LINE_LAST);
 ABI_AT(abi_ring, lost, ABI_LINE_LOST);
+ABI_AT(abi_ring, unpinned, ABI_LINE_UNPINNED);
 ABI_AT(abi_ring, consumed, ABI_LINE_CONSUMED);
 ABI_AT(abi_ring, hold, ABI_LINE_HOLD);
 ABI_AT(abi_ring, deadline, ABI_LINE_DEADLINE);
@@ -301,7 +316,8 @@ ABI_AT(abi_region, ring_shift, 12);
 ABI_AT(abi_region, contexts, 40);
 ABI_AT(abi_region, slot, 44);
 ABI_AT(abi_region, size, 56);
-_Static_assert(sizeof(struct abi_region) == 64, "abi_region");
+ABI_AT(abi_region, pinned_shift, 64);
+_Static_assert(sizeof(struct abi_region) == 80, "abi_region");
 
 /* The mask word of a provider: FNV-1a (Fowler, Noll, Vo), 32 bits, folded to the table. */
 static inline uint32_t abi_bucket(const char *provider)

@@ -20,6 +20,7 @@
 #include "lib/catalog.h"
 #include "lib/connection.h"
 #include "lib/control.h"
+#include "lib/program.h"
 #include "lib/sequence.h"
 
 #define ATTEMPTED 0x100000000ull
@@ -33,12 +34,14 @@ static struct pending {
 	u32 generation;
 	struct geometry geometry;
 	u32 block_timeout_us;
+	u32 pinned;
 } pending[ABI_MAX_SLOTS];
 static u64 answered_slots; /* bits: sessions in the answer */
 static struct connection connection;
 static u64 deadline; /* of the whole synchronisation, CLOCK_MONOTONIC */
 
 u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES];
+u32 attach_flags[ABI_MAX_SLOTS][WIRE_MAX_CLASSES];
 
 static u32 slot_generation_wanted(u32 i)
 {
@@ -83,6 +86,20 @@ static void check_identity(void)
 	process.euid = euid;
 }
 
+/* Which program this is, for who reads a trace: the daemon may not be allowed to look for itself. */
+static int send_program(struct connection *c)
+{
+	struct wire_program head = {.reserved = 0};
+	u32 exe, build_id;
+
+	exe = program_exe((char *)message, WIRE_MAX_EXE);
+	build_id = program_build_id(message + exe, WIRE_MAX_BUILD_ID);
+	head.header = wire_header(WIRE_PROGRAM, (u32)sizeof(head) + exe + build_id);
+	head.exe_length = (u16)exe;
+	head.build_id_length = (u16)build_id;
+	return connection_send(c, &head, sizeof(head), message, exe + build_id);
+}
+
 static int send_classes(struct connection *c, u32 n_classes)
 {
 	int r;
@@ -95,7 +112,7 @@ static int send_classes(struct connection *c, u32 n_classes)
 			u32 size;
 			const u8 *bytes = catalog_class(next, &size);
 
-			if (sizeof(head) + at + size > WIRE_MAX)
+			if (sizeof(head) + at + size > WIRE_MAX_ASKED)
 				break;
 			memcpy(message + at, bytes, size);
 			at += size;
@@ -109,16 +126,30 @@ static int send_classes(struct connection *c, u32 n_classes)
 	return 0;
 }
 
+/* An id that gets or loses flags is in both places for a moment: a recorder looks for the plain one, the other, and once more for
+ * the plain one, so that it always finds one. */
+static void store_id(u32 slot, u32 class, u16 id, u16 flags)
+{
+	if (id && flags) {
+		store_release_u32(&attach_flags[slot][class], id | (u32)flags << 16);
+		store_relaxed_u16(&attach_ids[slot][class], 0);
+		return;
+	}
+	store_relaxed_u16(&attach_ids[slot][class], id);
+	if (load_relaxed_u32(&attach_flags[slot][class]))
+		store_release_u32(&attach_flags[slot][class], 0);
+}
+
 static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 {
 	const u16 *id = wire_session_ids(m);
 	struct geometry g;
 	struct slot *s;
-	u32 i = m->slot;
+	u32 i = m->slot, pinned;
 	u64 inode;
 	int r;
 
-	r = wire_session_geometry(m, &g);
+	r = wire_session_geometry(m, &g, &pinned);
 	if (r < 0)
 		return r;
 	if (fd < 0 || m->n_classes != n_classes || answered_slots & 1ull << i)
@@ -129,12 +160,13 @@ static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 	if (s->generation && (s->generation != m->generation || process.inode[i] != inode))
 		forget_slot(i); /* another session, or another owner's ring */
 	for (u32 c = 0; c < n_classes; c++)
-		store_relaxed_u16(&attach_ids[i][c], id[c]);
+		store_id(i, c, id[c], wire_session_flags(m, c));
 	if (s->generation) {
+		slot_pin(s, pinned);
 		slot_watch(s, &control_page->head, i, m->block_timeout_us);
 		store_release_u32(&s->n_ids, n_classes);
 	} else {
-		pending[i] = (struct pending){fd, inode, m->generation, g, m->block_timeout_us};
+		pending[i] = (struct pending){fd, inode, m->generation, g, m->block_timeout_us, pinned};
 	}
 	return s->generation ? 0 : 1;
 }
@@ -199,8 +231,10 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 			continue;
 		/* One that cannot be mapped is missed, and counted as such: its bit is not quiet,
 		 * its slot has no generation. */
-		if (!s->retired)
+		if (!s->retired) {
 			slot_watch(s, &control_page->head, i, p->block_timeout_us);
+			slot_pin(s, p->pinned);
+		}
 		if (!s->retired &&
 		    slot_attach(s, p->fd, &p->geometry, p->generation, control_page->cpu_ring,
 				attach_ids[i], n_classes) == 0)
@@ -214,7 +248,7 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 		for (u64 bits = attached; bits; bits &= bits - 1) {
 			u32 i = (u32)__builtin_ctzll(bits);
 
-			if (load_relaxed_u16(&attach_ids[i][c]))
+			if (load_relaxed_u16(&attach_ids[i][c]) || load_relaxed_u32(&attach_flags[i][c]))
 				wanted |= 1ull << i;
 		}
 		__atomic_store_n(&process.states[c].quiet, ~wanted, __ATOMIC_RELAXED);
@@ -247,6 +281,8 @@ static int exchange(u32 n_classes, u32 flags)
 	if (r < 0)
 		return r;
 	r = connection_send(&connection, &hello, sizeof(hello), NULL, 0);
+	if (r == 0 && control_page->head.minor >= 2)
+		r = send_program(&connection);
 	if (r == 0)
 		r = send_classes(&connection, n_classes);
 	if (r == 0)

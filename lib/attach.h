@@ -17,9 +17,19 @@ void attach_eagerly(void);
  */
 extern u16 attach_ids[ABI_MAX_SLOTS][WIRE_MAX_CLASSES] __attribute__((visibility("hidden")));
 
-/* Id of class `index` in slot i, 0 if the session does not want it or was never asked: of the
+/* The same for those of which the answer says more than the id: flags << 16 | id. Their place above holds 0, so that no other
+ * event pays for the look. */
+extern u32 attach_flags[ABI_MAX_SLOTS][WIRE_MAX_CLASSES] __attribute__((visibility("hidden")));
+
+/* Id of class `index` in slot i, 0 if the session does not want it or was never asked, or it has flags: of the
  * generation that the caller loaded (acquire) from the slot before, or of a later one. */
 static inline u32 attach_id(size_t slot, size_t index)
 {
 	return load_relaxed_u16(&attach_ids[slot][index]);
+}
+
+/* flags << 16 | id, 0 if attach_id() has it. Acquire: an id that has lost its flags is there before they go. */
+static inline u32 attach_flagged(size_t slot, size_t index)
+{
+	return load_acquire_u32(&attach_flags[slot][index]);
 }

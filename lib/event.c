@@ -188,7 +188,8 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 	/* Twice at most: a slot that has a new generation by now is tried once more. */
 	for (u32 turn = 0; turn < 2; turn++) {
 		u32 now = load_acquire_u32(&control_page->head.slot_generation[i]);
-		u32 generation = load_acquire_u32(&s->generation), id;
+		u32 generation = load_acquire_u32(&s->generation), id, flagged = 0;
+		typeof(&record_write) write;
 
 		if (!now || (turn && generation == last))
 			return; /* over; and the mask's bit is about to go */
@@ -197,9 +198,14 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 			return;
 		}
 		id = attach_id(i, index);
-		if (!id || record_write(s, generation, id, ids, load_relaxed_u32(&process.producer),
-					&process.clock,
-					part, n) != RECORD_STALE)
+		if (!id) {
+			flagged = attach_flagged(i, index);
+			/* it may have lost its flags between the two looks */
+			id = flagged ? flagged & 0xFFFF : attach_id(i, index);
+		}
+		write = flagged >> 16 & WIRE_FLAG_PINNED ? record_write_pinned : record_write;
+		if (!id || write(s, generation, id, ids, load_relaxed_u32(&process.producer), &process.clock,
+				 part, n) != RECORD_STALE)
 			return;
 		last = generation;
 	}

@@ -192,11 +192,15 @@ static inline bool request_init(struct request *q, struct slot *s, u32 generatio
 	return true;
 }
 
-/* Records with several parts, large ones, none at all, and those for the side ring. */
+enum way { WAY_CPU, WAY_SIDE, WAY_PINNED };
+
+/* Records with several parts, large ones, none at all, and those for the side ring or a pinned one. */
 static __attribute__((noinline)) enum record_result
 write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
-	    const struct record_clock *clock, const struct record_part *parts, u32 n_parts, bool side)
+	    const struct record_clock *clock, const struct record_part *parts, u32 n_parts, enum way way)
 {
+	bool side = way == WAY_SIDE || !sequence_offset;
+	enum record_result result;
 	u64 empty[2] = { 0 }, rest = 0;
 	u8 *head = (u8 *)&empty[1], *body;
 	u32 size = 0;
@@ -219,7 +223,12 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 		q.amount = 1;
 		return lose(&q, ids, 0);
 	}
-	side = side || !sequence_offset;
+	if (way == WAY_PINNED) {
+		result = side_pin(&q, clock, ids, producer);
+		if (result != RECORD_REFUSED)
+			return result;
+		q.edge = 0; /* of a ring that nobody consumes */
+	}
 	return finish(&q,
 		      side ? side_write(&q, clock, ids, producer) :
 			     attempt(&q, try_once(&q, is_full(&q)), clock, ids, producer),
@@ -255,7 +264,7 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 	if (unlikely(!generation))
 		return RECORD_STALE; /* a detached slot has generation 0: it must not agree */
 	if (unlikely(n_parts != 1 || !sequence_offset || !quick_size(parts[0].size)))
-		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, false);
+		return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, WAY_CPU);
 	r = quick_write(s, generation, id, ids, clock_mult(clock), (u8 *)parts[0].data, parts[0].size);
 	if (likely(r == SEQUENCE_DONE))
 		return RECORD_DONE;
@@ -268,7 +277,16 @@ enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64
 {
 	if (unlikely(!generation))
 		return RECORD_STALE;
-	return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, true);
+	return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, WAY_SIDE);
+}
+
+enum record_result record_write_pinned(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+				       const struct record_clock *clock, const struct record_part *parts,
+				       u32 n_parts)
+{
+	if (unlikely(!generation))
+		return RECORD_STALE;
+	return write_parts(s, generation, id, ids, producer, clock, parts, n_parts, WAY_PINNED);
 }
 
 void record_lose(struct slot *s, u32 generation, u64 ids, u32 cause, u64 n)

@@ -39,6 +39,11 @@ enum record_result record_write(struct slot *s, u32 generation, u32 id, u64 ids,
 				const struct record_clock *clock, const struct record_part *parts,
 				u32 n_parts);
 
+/* The same, into the slot's pinned ring while there is room, then where the others go. */
+enum record_result record_write_pinned(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
+				       const struct record_clock *clock, const struct record_part *parts,
+				       u32 n_parts);
+
 /* The same, straight into the side ring. */
 enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 				     const struct record_clock *clock,

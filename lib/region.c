@@ -55,7 +55,8 @@ int region_create(struct region *ret, const char *name, const struct geometry *g
 	error = allocate(&r, 0, geometry_data(g));
 	if (error < 0)
 		return error;
-	error = allocate(&r, geometry_ring_at(g, g->n_ring), (u64)g->n_side << g->side_shift);
+	/* side rings, and pinned ones behind them */
+	error = allocate(&r, geometry_ring_at(g, g->n_ring), r.size - geometry_ring_at(g, g->n_ring));
 	if (error < 0)
 		return error;
 	for (u32 i = 0; i < n; i++) {
@@ -83,6 +84,9 @@ int region_create(struct region *ret, const char *name, const struct geometry *g
 	    .slot = slot,
 	    .generation = generation,
 	    .size = r.size,
+	    .pinned_shift = g->pinned_shift,
+	    .pinned_sub_shift = g->pinned_sub_shift,
+	    .n_pinned = g->n_pinned,
 	};
 	if (fcntl(r.fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
 		return -errno;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Side rings. The stores and their order are those of the sequences (lib/sequence-*.S); the lock
+/* Side rings, and pinned rings, which are such. The stores and their order are those of the sequences (lib/sequence-*.S); the lock
  * takes the place of the restart. A holder that dies leaves an unpublished record and the lock,
  * which the daemon breaks. */
 #include "lib/side.h"
@@ -111,12 +111,12 @@ static u64 lost_sum(const struct abi_ring *line)
 }
 
 /* Whether the sub-buffer at `position` may be entered; else the cause. */
-static bool may_enter(const struct slot *s, const struct abi_ring *line, u64 position, u64 now,
+static bool may_enter(bool keeps, const struct abi_ring *line, u64 position, u64 now,
 		      u64 ring_size, u64 sub_size, u32 *ret_cause)
 {
 	u64 hold;
 
-	if (s->policy != ABI_POLICY_OVERWRITE) {
+	if (keeps) {
 		/* acquire: pairs with reader_consume(); only what was copied is overwritten */
 		*ret_cause = ABI_LOST_FULL;
 		return position + sub_size <= ring_size + load_acquire_u64(&line->consumed);
@@ -160,7 +160,7 @@ static bool write_locked(struct request *q, const struct record_clock *clock, u3
 		if (now < last)
 			now = last; /* another CPU's counter may be a hair behind */
 		if (!in) {
-			if (!may_enter(s, line, position, now, ring_size, sub_size, &q->cause))
+			if (!may_enter(geometry_keeps(&s->geometry, ring), line, position, now, ring_size, sub_size, &q->cause))
 				return false;
 #if defined(__aarch64__) /* behind the W1 that published this boundary, as in the sequences */
 			__asm__ volatile("dmb ishst" ::: "memory");
@@ -246,6 +246,40 @@ enum record_result side_write(struct request *q, const struct record_clock *cloc
 	else if (result == RECORD_LOST)
 		/* relaxed: a counter; a locked add, since others count without the lock */
 		(void)fetch_add_relaxed_u64(&line->lost[q->cause], 1);
+	slot_leave(q->slot, &signals);
+	errno = saved;
+	return result;
+}
+
+enum record_result side_pin(struct request *q, const struct record_clock *clock, u64 ids, u32 producer)
+{
+	enum record_result result = RECORD_REFUSED;
+	u64 me = (u64)producer << 32 | (u32)(ids >> 32);
+	struct abi_ring *line;
+	int saved = errno;
+	sigset_t signals;
+	u32 ring;
+
+	if (!slot_enter(q->slot, q->generation, &signals)) {
+		errno = saved;
+		return RECORD_STALE;
+	}
+	/* loaded once, then held against the geometry that does not change while we are counted */
+	ring = load_relaxed_u32(&q->slot->pinned);
+	me += !me;
+	if (!geometry_is_pinned(&q->slot->geometry, ring) || ring >= geometry_rings(&q->slot->geometry)) {
+		line = line_of(q->slot, ring_of(q->slot, ids));
+	} else {
+		line = line_of(q->slot, ring);
+		if (lock(line, me)) {
+			if (write_locked(q, clock, ring, line))
+				result = RECORD_DONE;
+			unlock(line, me);
+		}
+	}
+	if (result == RECORD_REFUSED)
+		/* relaxed: a counter; locked, since others count without the lock */
+		(void)fetch_add_relaxed_u64(&line->unpinned, 1);
 	slot_leave(q->slot, &signals);
 	errno = saved;
 	return result;

@@ -13,6 +13,10 @@
 enum record_result side_write(struct request *q, const struct record_clock *clock, u64 ids,
 			      u32 producer);
 
+/* The request into the slot's pinned ring. RECORD_DONE, RECORD_STALE, or RECORD_REFUSED: there is none, or no room in it, or its
+ * lock was not to be had; that is counted (`unpinned`), and the record is to go where others go. */
+enum record_result side_pin(struct request *q, const struct record_clock *clock, u64 ids, u32 producer);
+
 /* Counts `amount` losses of q->cause on the side ring's line, by a locked add, without its lock.
  * RECORD_LOST or RECORD_STALE. */
 enum record_result side_lose(struct request *q, u64 ids);

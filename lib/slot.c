@@ -163,6 +163,12 @@ void slot_watch(struct slot *s, const struct abi_control *page, u32 slot, u32 bl
 	store_relaxed_u32(&s->block_timeout_us, block_timeout_us);
 }
 
+void slot_pin(struct slot *s, u32 ring)
+{
+	/* relaxed: whoever uses it holds it against the slot's geometry of that moment (side.c) */
+	store_relaxed_u32(&s->pinned, ring);
+}
+
 /* Waits until no thread is in the mapping outside a sequence, or the deadline (CLOCK_MONOTONIC) is over. */
 static bool wait_for_users(struct slot *s, u64 deadline)
 {

@@ -41,6 +41,7 @@ struct slot {
 	u64 range_size;
 	const u16 *ids;	   /* id of each class index in this session, 0: not wanted */
 	u32 n_ids;
+	u32 pinned;	   /* number of this program's pinned ring in the region, 0: none (relaxed) */
 	u32 retired;	   /* its users never left: the mapping stays, the slot is not used again */
 
 	/* The control page's words of this slot (lib/abi.h 9), constant once set; NULL: nobody is woken, nobody waits. */
@@ -72,6 +73,9 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 /* Who is woken when a sub-buffer is full, and what a refused record waits for, at most how long. Before the first
  * slot_attach(); again at any time for another timeout. */
 void slot_watch(struct slot *s, const struct abi_control *page, u32 slot, u32 block_timeout_us);
+
+/* Which pinned ring of the region is this program's, 0: none. At any time. */
+void slot_pin(struct slot *s, u32 ring);
 
 /* Ends the use of the ring: generation 0, membarrier(PRIVATE_EXPEDITED_RSEQ), waits (bounded) for users, then
  * covers the range with anonymous memory. If the membarrier fails or the users do not leave, the

@@ -16,7 +16,16 @@ static const struct {
     [WIRE_DONE] = {sizeof(struct wire_done), false},
     [WIRE_ACCEPTED] = {sizeof(struct wire_accepted), false},
     [WIRE_REFUSED] = {sizeof(struct wire_refused), true},
+    [WIRE_PROGRAM] = {sizeof(struct wire_program), true},
 };
+
+/* Of a SESSION with n classes: the short form, and the one with wire_session_more. */
+static bool session_length(size_t length, u32 n)
+{
+	size_t least = sizeof(struct wire_session) + n * sizeof(u16);
+
+	return length == least || length == least + sizeof(struct wire_session_more) + n * sizeof(u16);
+}
 
 int wire_check(const void *message, size_t n)
 {
@@ -27,7 +36,7 @@ int wire_check(const void *message, size_t n)
 	memcpy(&h, message, sizeof(h));
 	if (h.magic != WIRE_MAGIC || h.length != n || h.reserved || h.reserved2)
 		return -EBADMSG;
-	if (h.type < WIRE_HELLO || h.type > WIRE_REFUSED)
+	if (h.type < WIRE_HELLO || h.type > WIRE_PROGRAM)
 		return -EBADMSG;
 	if (n < forms[h.type].size || (n > forms[h.type].size && !forms[h.type].variable))
 		return -EBADMSG;
@@ -43,13 +52,20 @@ int wire_check(const void *message, size_t n)
 		struct wire_session m;
 
 		memcpy(&m, message, sizeof(m));
-		if (m.n_classes > WIRE_MAX_CLASSES || m.n_classes * sizeof(u16) != n - sizeof(m))
+		if (m.n_classes > WIRE_MAX_CLASSES || !session_length(n, m.n_classes))
 			return -EBADMSG;
 	} else if (h.type == WIRE_REFUSED) {
 		struct wire_refused m;
 
 		memcpy(&m, message, sizeof(m));
 		if (m.text_length != n - sizeof(m))
+			return -EBADMSG;
+	} else if (h.type == WIRE_PROGRAM) {
+		struct wire_program m;
+
+		memcpy(&m, message, sizeof(m));
+		if (m.exe_length > WIRE_MAX_EXE || m.build_id_length > WIRE_MAX_BUILD_ID ||
+		    (size_t)m.exe_length + m.build_id_length != n - sizeof(m))
 			return -EBADMSG;
 	} else if (h.type == WIRE_HELLO) {
 		struct wire_hello m;
@@ -69,8 +85,9 @@ int wire_check(const void *message, size_t n)
 	return h.type;
 }
 
-int wire_session_geometry(const struct wire_session *m, struct geometry *ret)
+int wire_session_geometry(const struct wire_session *m, struct geometry *ret, u32 *ret_pinned)
 {
+	struct wire_session_more more = {0};
 	struct geometry g = {
 	    .ring_shift = m->ring_shift,
 	    .sub_shift = m->sub_shift,
@@ -83,14 +100,22 @@ int wire_session_geometry(const struct wire_session *m, struct geometry *ret)
 	};
 
 	if (m->header.type != WIRE_SESSION || m->slot >= ABI_MAX_SLOTS || !m->generation ||
-	    m->n_classes > WIRE_MAX_CLASSES ||
-	    m->header.length != sizeof(*m) + m->n_classes * sizeof(u16))
+	    m->n_classes > WIRE_MAX_CLASSES || !session_length(m->header.length, m->n_classes))
 		return -EBADMSG;
+	if (wire_session_has_more(m))
+		memcpy(&more, wire_session_ids(m) + m->n_classes, sizeof(more));
+	g.pinned_shift = more.pinned_shift;
+	g.pinned_sub_shift = more.pinned_sub_shift;
+	g.n_pinned = more.n_pinned;
 	if (geometry_check(&g) < 0 || m->size != geometry_size(&g))
+		return -EBADMSG;
+	if (more.pinned && (!geometry_is_pinned(&g, more.pinned) || more.pinned >= geometry_rings(&g)))
 		return -EBADMSG;
 	for (u32 i = 0; i < m->n_classes; i++)
 		if (wire_session_ids(m)[i] > ABI_ID_MAX)
 			return -EBADMSG; /* would announce an extended header */
 	*ret = g;
+	if (ret_pinned)
+		*ret_pinned = more.pinned;
 	return 0;
 }

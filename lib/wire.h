@@ -2,8 +2,8 @@
 /* What producer and daemon say to each other over $RUNTIME/producer.sock (AF_UNIX, SOCK_SEQPACKET: a
  * message is a packet). One exchange, then the connection is closed by both:
  *
- *   synchronisation   HELLO, CLASSES*, END  ->  SESSION* (each with its ring's memfd), DONE | REFUSED
- *   snapshot          SNAPSHOT              ->  ACCEPTED | REFUSED
+ *   synchronisation   HELLO, PROGRAM?, CLASSES*, END  ->  SESSION* (each with its ring's memfd), DONE | REFUSED
+ *   snapshot          SNAPSHOT                        ->  ACCEPTED | REFUSED
  *
  * Credentials never travel in a message: the daemon asks the kernel (SO_PEERCRED, SO_PEERPIDFD).
  * Little endian, packed as laid out below, no pointers; reserved fields 0. Every decoder checks the
@@ -15,9 +15,12 @@
 #include "lib/geometry.h"
 
 #define WIRE_MAGIC	 0x54525751u
-#define WIRE_MAX	 32768 /* bytes of a message; below every default socket buffer */
+#define WIRE_MAX	 36864 /* bytes of a message; below every default socket buffer */
+#define WIRE_MAX_ASKED	 32768 /* ... from a program: what a daemon of minor 1 takes */
 #define WIRE_MAX_CLASSES 8192  /* of one producer: their ids must fit one SESSION message */
 #define WIRE_MAX_REASON	 255
+#define WIRE_MAX_EXE	 511
+#define WIRE_MAX_BUILD_ID 32
 
 enum wire_type {
 	WIRE_HELLO = 1,
@@ -28,6 +31,7 @@ enum wire_type {
 	WIRE_DONE,
 	WIRE_ACCEPTED,
 	WIRE_REFUSED,
+	WIRE_PROGRAM, /* minor 2: only to a daemon whose control page says so */
 };
 
 struct wire_header {
@@ -52,6 +56,15 @@ struct wire_hello {
 	u32 flags;
 };
 
+/* PROGRAM: which program it says it is; then exe_length bytes of a path and build_id_length of the build id of its
+ * executable. Its own word: for people, never for identity. */
+struct wire_program {
+	struct wire_header header;
+	u16 exe_length;	     /* <= WIRE_MAX_EXE; no NUL follows */
+	u16 build_id_length; /* <= WIRE_MAX_BUILD_ID; 0: it has none */
+	u32 reserved;
+};
+
 /* CLASSES: header, u32 first (index of the first class in it), u32 n, then n encoded classes:
  *   u16 bytes (of this class, this field included), u8 level, u8 n_fields,
  *   provider NUL, name NUL, then per field: u8 type, u8 shape, u16 count, name NUL */
@@ -71,7 +84,10 @@ struct wire_snapshot {
 	u16 reserved[3];
 };
 
-/* SESSION: this, then u16 id[n_classes] (0: the session does not want that class); one memfd */
+/* SESSION: this, then u16 id[n_classes] (0: the session does not want that class); one memfd. To a program of minor 2
+ * wire_session_more may follow, not aligned, and u16 flags[n_classes] behind it; what does not follow is 0. */
+#define WIRE_FLAG_PINNED  1 /* into the program's pinned ring */
+#define WIRE_FLAG_TRIGGER 2 /* reserved: makes a snapshot */
 struct wire_session {
 	struct wire_header header;
 	u32 slot, generation;
@@ -79,6 +95,11 @@ struct wire_session {
 	u64 size; /* of the memfd; must equal geometry_size() */
 	u32 n_classes;
 	u32 block_timeout_us; /* policy block: how long a record may wait for room; 0: not at all */
+};
+
+struct wire_session_more {
+	u32 pinned_shift, pinned_sub_shift, n_pinned;
+	u32 pinned; /* number of the program's pinned ring in the region; 0: there is none for it */
 };
 
 struct wire_done {
@@ -106,6 +127,10 @@ _Static_assert(sizeof(struct wire_hello) == 64, "wire_hello");
 _Static_assert(sizeof(struct wire_classes) == 24, "wire_classes");
 _Static_assert(sizeof(struct wire_snapshot) == 40, "wire_snapshot");
 _Static_assert(sizeof(struct wire_session) == 72, "wire_session");
+_Static_assert(sizeof(struct wire_session_more) == 16, "wire_session_more");
+_Static_assert(sizeof(struct wire_program) == 24, "wire_program");
+_Static_assert(sizeof(struct wire_session) + 4 * WIRE_MAX_CLASSES + sizeof(struct wire_session_more) <= WIRE_MAX,
+	       "a whole answer is one message");
 _Static_assert(sizeof(struct wire_done) == 32, "wire_done");
 _Static_assert(sizeof(struct wire_refused) == 24, "wire_refused");
 
@@ -120,9 +145,21 @@ static inline struct wire_header wire_header(enum wire_type type, u32 length)
 int wire_check(const void *message, size_t n);
 
 /* The geometry of a SESSION message that passed wire_check(); -EBADMSG unless geometry_check() agrees, size
- * is geometry_size(), slot < ABI_MAX_SLOTS, generation != 0 and the ids are all there and possible. */
-int wire_session_geometry(const struct wire_session *m, struct geometry *ret);
+ * is geometry_size(), slot < ABI_MAX_SLOTS, generation != 0, and the ids are all there and possible. *ret_pinned (may be NULL):
+ * the pinned ring of the program, which is one of the region; 0: none. */
+int wire_session_geometry(const struct wire_session *m, struct geometry *ret, u32 *ret_pinned);
 static inline const u16 *wire_session_ids(const struct wire_session *m)
 {
 	return (const u16 *)(m + 1);
+}
+static inline bool wire_session_has_more(const struct wire_session *m)
+{
+	return m->header.length > sizeof(*m) + m->n_classes * sizeof(u16);
+}
+/* WIRE_FLAG_* of class i. */
+static inline u16 wire_session_flags(const struct wire_session *m, u32 i)
+{
+	return wire_session_has_more(m) ?
+		       wire_session_ids(m)[m->n_classes + sizeof(struct wire_session_more) / sizeof(u16) + i] :
+		       0;
 }

@@ -10,7 +10,7 @@
 
 /* The length of the well-formed UTF-8 sequence at p, 0 if it is none. Overlong forms and surrogates
  * are none. */
-static size_t utf8_length(const u8 *p)
+size_t metadata_utf8_length(const u8 *p)
 {
 	static const u32 least[] = {0, 0, 0x80, 0x800, 0x10000};
 	size_t n = p[0] < 0x80                   ? 1
@@ -39,7 +39,7 @@ void metadata_put_string(FILE *f, const char *s)
 
 	fputc('"', f);
 	while (*p) {
-		size_t n = utf8_length(p);
+		size_t n = metadata_utf8_length(p);
 
 		if (*p == '"' || *p == '\\')
 			fprintf(f, "\\%c", *p);

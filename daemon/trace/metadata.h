@@ -23,4 +23,6 @@ int metadata_write(char **ret, size_t *ret_size, const Metadata *m);
 
 /* A quoted string, escaped; a quoted uuid. */
 void metadata_put_string(FILE *f, const char *s);
+/* Bytes of the well-formed character at p, which a NUL ends; 0: it is none. */
+size_t metadata_utf8_length(const u8 *p);
 void metadata_put_uuid(FILE *f, const u8 u[16]);

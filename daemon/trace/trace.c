@@ -140,12 +140,14 @@ void trace_name(char *ret, size_t size, const char *label)
 	ret[n] = '\0';
 }
 
-void trace_ring_name(char ret[40], u32 ring, u32 n_ring, u32 cpu)
+void trace_ring_name(char ret[40], const struct geometry *g, u32 ring, u32 cpu)
 {
-	if (ring < n_ring)
-		(void)snprintf(ret, 40, "cpu_%u", cpu);
+	if (geometry_is_pinned(g, ring))
+		(void)snprintf(ret, 40, "pinned_%u", ring - g->n_ring - g->n_side);
+	else if (geometry_is_side(g, ring))
+		(void)snprintf(ret, 40, "side_%u", ring - g->n_ring);
 	else
-		(void)snprintf(ret, 40, "side_%u", ring - n_ring);
+		(void)snprintf(ret, 40, "cpu_%u", cpu);
 }
 
 int trace_draw_uuid(u8 ret[16])

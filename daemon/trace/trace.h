@@ -60,8 +60,9 @@ int trace_finish(Trace *t, const char *metadata, size_t size);
 const u8 *trace_uuid(const Trace *t);
 u64 trace_bytes(const Trace *t); /* of all files so far */
 
-/* The name of a ring's stream file: "cpu_3" for the ring of a CPU, "side_0" for the first behind n_ring. */
-void trace_ring_name(char ret[40], u32 ring, u32 n_ring, u32 cpu);
+/* The name of a ring's stream file: "cpu_3" for the ring of a CPU, "side_0" for the first side ring, "pinned_0" for the first
+ * pinned one. */
+void trace_ring_name(char ret[40], const struct geometry *g, u32 ring, u32 cpu);
 
 /* A random uuid for a trace. 0 or -EIO. */
 int trace_draw_uuid(u8 ret[16]);

@@ -196,6 +196,7 @@ static void *serve(void *unused)
 			case WIRE_HELLO:
 				n_classes = ((struct wire_hello *)bytes)->n_classes;
 				break;
+			case WIRE_PROGRAM:
 			case WIRE_CLASSES:
 				break;
 			case WIRE_END:

@@ -257,6 +257,16 @@ static void serve(Fake *f, int fd)
 		case WIRE_HELLO:
 			memcpy(&e.hello, buffer, sizeof(e.hello));
 			break;
+		case WIRE_PROGRAM: {
+			struct wire_program head;
+
+			g_assert_cmpint(n, ==, 0);
+			memcpy(&head, buffer, sizeof(head));
+			memcpy(e.exe, buffer + sizeof(head), head.exe_length);
+			memcpy(e.build_id, buffer + sizeof(head) + head.exe_length, head.build_id_length);
+			e.n_build_id = head.build_id_length;
+			break;
+		}
 		case WIRE_CLASSES: {
 			struct wire_classes head;
 			size_t at = sizeof(head);
@@ -405,6 +415,7 @@ Fake *fake_new(void)
 	g_assert(f->page != MAP_FAILED);
 	f->page->head = (struct abi_control){.magic = ABI_CONTROL_MAGIC,
 					     .major = ABI_MAJOR,
+					     .minor = ABI_MINOR,
 					     .size = ABI_CONTROL_SIZE,
 					     .clock = ABI_CLOCK_COUNTER,
 					     .clock_mult = 1ull << 32};

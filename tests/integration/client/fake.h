@@ -31,6 +31,9 @@ typedef struct {
 	pid_t pid;
 	uid_t uid;
 	struct wire_hello hello;
+	char exe[WIRE_MAX_EXE + 1];
+	u8 build_id[WIRE_MAX_BUILD_ID];
+	u32 n_build_id;
 } FakeExchange;
 
 /* One record, found in a ring. */

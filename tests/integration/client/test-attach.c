@@ -42,6 +42,17 @@ static void eager(void)
 	g_assert_cmpint(e.hello.vpid, ==, s.pid);
 	g_assert_cmpint(e.hello.flags, ==, WIRE_HELLO_EAGER);
 	g_assert_true(e.hello.cookie[0] | e.hello.cookie[1]);
+	{
+		/* what it says of itself: the file it came from, and an id that is in that file */
+		g_autofree char *link = g_strdup_printf("/proc/%d/exe", (int)s.pid);
+		g_autofree char *exe = g_file_read_link(link, NULL), *bytes = NULL;
+		gsize size;
+
+		g_assert_cmpstr(e.exe, ==, exe);
+		g_assert_true(g_file_get_contents(exe, &bytes, &size, NULL));
+		g_assert_cmpuint(e.n_build_id, >=, 8);
+		g_assert_nonnull(memmem(bytes, size, e.build_id, e.n_build_id));
+	}
 	subject_go(&s);
 	subject_waits(&s);
 	g_assert_cmpint(fake_n_exchanges(f), ==, 1);

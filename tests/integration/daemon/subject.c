@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -50,6 +52,32 @@ static void lap(unsigned long n)
 	(void)sched_setaffinity(0, sizeof(all), &all);
 }
 
+static void on_alarm(int unused)
+{
+	trace_shop_extra(number);
+	number++;
+}
+
+/* Extras, with a handler that records as many again as the timer lets it. */
+static void storm(unsigned long n)
+{
+	const struct itimerval fast = { { 0, 100 }, { 0, 100 } }, none = { { 0, 0 }, { 0, 0 } };
+	sigset_t alarm, saved;
+
+	(void)signal(SIGALRM, on_alarm);
+	(void)sigemptyset(&alarm);
+	(void)sigaddset(&alarm, SIGALRM);
+	(void)setitimer(ITIMER_REAL, &fast, NULL);
+	for (unsigned long i = 0; i < n; i++) {
+		trace_shop_extra(i);
+		(void)sigprocmask(SIG_BLOCK, &alarm, &saved);
+		number++;
+		(void)sigprocmask(SIG_SETMASK, &saved, NULL);
+	}
+	(void)setitimer(ITIMER_REAL, &none, NULL);
+	(void)signal(SIGALRM, SIG_IGN);
+}
+
 /* n events in a second, a millisecond's at a time. */
 static void pace(unsigned long n)
 {
@@ -88,6 +116,21 @@ int main(int argc, char **argv)
 			for (long i = atol(argument); i > 0; i--)
 				trace_shop_extra(number++);
 			(void)printf("recorded %lu\n", number);
+		} else if (strncmp(line, "fork", 4) == 0) {
+			pid_t pid = fork();
+
+			if (pid == 0) {
+				for (long i = atol(argument); i > 0; i--)
+					trace_shop_extra(number++);
+				_exit(0);
+			}
+			(void)waitpid(pid, NULL, 0);
+			(void)printf("forked %d\n", (int)pid);
+		} else if (strncmp(line, "storm", 5) == 0) {
+			unsigned long before = number;
+
+			storm(strtoul(argument, NULL, 10));
+			(void)printf("recorded %lu\n", number - before);
 		} else if (strncmp(line, "pace", 4) == 0) {
 			pace(strtoul(argument, NULL, 10));
 			(void)printf("recorded %lu\n", number);

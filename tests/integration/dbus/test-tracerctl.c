@@ -218,9 +218,11 @@ static void looks(Desk *d, const void *unused)
 	fails(d, "show x", 1, "no session 'x'");
 	/* a program cannot speak to the terminal */
 	out = ctl_fine(d, "producers");
-	g_assert_nonnull(strstr(out, "4711  root  evil?[2J  x.service\n"));
+	g_assert_nonnull(strstr(out, "4711  root  evil?[2J  x.service  /usr/sbin/ngi?nx  00ff\n"));
 	g_free(out);
-	json(d, "producers", "j == [{'pid': 4711, 'uid': 0, 'command': 'evil?[2J', 'unit': 'x.service'}]");
+	json(d, "producers", "[{k: p[k] for k in ('pid', 'uid', 'command', 'unit', 'exe', 'build_id', 'start_time')} for p in j]"
+	     " == [{'pid': 4711, 'uid': 0, 'command': 'evil?[2J', 'unit': 'x.service', 'exe': '/usr/sbin/ngi?nx',"
+	     " 'build_id': '00ff', 'start_time': 1700000000000001}]");
 	holds(d, "events", "shop:order  info\n");
 	json(d, "events", "j == [{'provider': 'shop', 'event': 'order', 'level': 'info'}]");
 }

@@ -176,6 +176,23 @@ static void test_check(void)
 			 1024 * 4096 + 2 * 512 * 1024 + 4096 + 2 * 4096);
 }
 
+/* Who writes everything has no use for what is kept of it. */
+static void test_check_pinned(void)
+{
+	_cleanup_(session_config_freep) SessionConfig *s = NULL;
+	_cleanup_free_ char *wrong = NULL;
+
+	g_assert_cmpint(session_config_new(&s, "x"), ==, 0);
+	set(s, "pinned", STRINGS("shop:start*"));
+	g_assert_cmpint(session_config_check(s, &wrong), ==, 0);
+	set(s, "io", STRING("auto"));
+	g_assert_cmpint(session_config_check(s, &wrong), ==, -EINVAL);
+	g_assert_nonnull(strstr(wrong, "leave pinned out, or use io = \"none\""));
+	set(s, "pinned", STRINGS());
+	g_clear_pointer(&wrong, free);
+	g_assert_cmpint(session_config_check(s, &wrong), ==, 0);
+}
+
 /* Who writes nothing has no use for files, and blocks nobody. */
 static void test_check_output(void)
 {
@@ -224,6 +241,7 @@ static void test_copy(void)
 		{ "memory", { .type = CONFIG_STRING, .string = "5M" } },
 		{ "sub_buffers", { .type = CONFIG_INT, .integer = 32 } },
 		{ "contexts", { .type = CONFIG_STRINGS } },
+		{ "pinned_memory", { .type = CONFIG_STRING, .string = "7M" } },
 		{ "policy", { .type = CONFIG_STRING, .string = "block" } },
 		{ "io", { .type = CONFIG_STRING, .string = "splice" } },
 		{ "output", { .type = CONFIG_STRING, .string = "/srv/x" } },
@@ -247,7 +265,7 @@ static void test_copy(void)
 		{ "snapshot.duration", { .type = CONFIG_STRING, .string = "7s" } },
 		{ "snapshot.max_snapshot_size", { .type = CONFIG_STRING, .string = "7M" } },
 	};
-	static const char *const lists[] = { "events", "exclude", "users", "processes", "units",
+	static const char *const lists[] = { "events", "exclude", "users", "processes", "units", "pinned",
 					     "snapshot.on_unit_failure" };
 	_cleanup_(session_config_freep) SessionConfig *first = NULL, *other = NULL;
 
@@ -280,6 +298,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/session/set", test_set);
 	g_test_add_func("/session/refuse", test_refuse);
 	g_test_add_func("/session/check", test_check);
+	g_test_add_func("/session/check-pinned", test_check_pinned);
 	g_test_add_func("/session/check-output", test_check_output);
 	g_test_add_func("/session/copy", test_copy);
 	return g_test_run();

@@ -567,7 +567,14 @@ u32 manager_n_producers(Manager *m)
 
 void fake_producer_add(Manager *m, pid_t pid, uid_t uid, const char *command, const char *unit)
 {
-	m->producers[m->n_producers++] = (ProducerInfo){ .pid = pid, .uid = uid, .command = command, .unit = unit };
+	m->producers[m->n_producers++] = (ProducerInfo){ .pid = pid,
+							       .uid = uid,
+							       .command = command,
+							       .unit = unit,
+							       .exe = "/usr/sbin/ngi\x1bnx",
+							       .build_id = "00ff",
+							       .started = 1700000000000001999,
+							       .start_ticks = 77 };
 	if (m->observer && m->observer->producers_changed)
 		m->observer->producers_changed(m->userdata);
 }

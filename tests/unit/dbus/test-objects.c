@@ -194,11 +194,11 @@ static void settings_round_trip(Fixture *f, const void *unused)
 	sd_bus_error error = SD_BUS_ERROR_NULL;
 	SessionInfo a, b;
 
-	sd_bus_message_unref(peer_call(f->p, MANAGER, "CreateSession", "sa{sv}", "one", 22, "events", "as", 2, "a:*",
+	sd_bus_message_unref(peer_call(f->p, MANAGER, "CreateSession", "sa{sv}", "one", 23, "events", "as", 2, "a:*",
 				       "b:c", "exclude", "as", 1, "a:d", "users", "as", 1, "0", "processes", "as",
 				       1, "ngin*", "units", "as", 1, "x.service", "policy", "s", "discard",
 				       "buffers", "s", "per-process", "memory", "s", "48M", "contexts", "as", 1,
-				       "vtid", "on_stop", "s", "snapshot", "snapshot.keep_free", "s", "17%",
+				       "vtid", "pinned_memory", "s", "1M", "on_stop", "s", "snapshot", "snapshot.keep_free", "s", "17%",
 				       "snapshot.duration", "s", "1500ms", "io", "s", "mmap", "output", "s",
 				       "/srv/one", "flush_interval", "s", "20ms", "block_timeout", "s", "3s",
 				       "file_size", "s", "5M", "file_interval", "s", "7min", "file_count", "u", 9,
@@ -309,6 +309,40 @@ static void lists(Fixture *f, const void *unused)
 	g_assert_cmpuint(uid, ==, 33);
 	g_assert_cmpstr(a, ==, "ngi?nx?[2J");
 	g_assert_cmpstr(b, ==, "nginx.service");
+	sd_bus_message_unref(reply);
+
+	reply = peer_call(f->p, MANAGER, "ListProducerDetails", NULL);
+	{
+		GString *all = g_string_new("");
+		const char *key;
+		char type;
+
+		g_assert_cmpint(sd_bus_message_enter_container(reply, 'a', "a{sv}"), >, 0);
+		g_assert_cmpint(sd_bus_message_enter_container(reply, 'a', "{sv}"), >, 0);
+		while (sd_bus_message_enter_container(reply, 'e', "sv") > 0) {
+			const char *text;
+			u64 t = 0;
+			u32 u;
+
+			g_assert_cmpint(sd_bus_message_read_basic(reply, 's', &key), >, 0);
+			g_assert_cmpint(sd_bus_message_peek_type(reply, NULL, &text), >, 0);
+			type = *text;
+			g_assert_cmpint(sd_bus_message_enter_container(reply, 'v', text), >, 0);
+			if (type == 's') {
+				g_assert_cmpint(sd_bus_message_read_basic(reply, 's', &text), >, 0);
+				g_string_append_printf(all, "%s=%s ", key, text);
+			} else {
+				g_assert_cmpint(sd_bus_message_read_basic(reply, type, type == 'u' ? (void *)&u : &t), >, 0);
+				g_string_append_printf(all, "%s=%lu ", key, type == 'u' ? (unsigned long)u : t);
+			}
+			g_assert_cmpint(sd_bus_message_exit_container(reply), >=, 0);
+			g_assert_cmpint(sd_bus_message_exit_container(reply), >=, 0);
+		}
+		g_assert_cmpstr(all->str, ==,
+				"pid=4711 uid=33 sessions=0 events=0 start_time=1700000000000001 start_ticks=77 missed=0 "
+				"failed=0 command=ngi?nx?[2J unit=nginx.service exe=/usr/sbin/ngi?nx build_id=00ff ");
+		g_string_free(all, TRUE);
+	}
 	sd_bus_message_unref(reply);
 
 	reply = peer_call(f->p, MANAGER, "ListEvents", NULL);
@@ -562,6 +596,8 @@ static void properties(Fixture *f, const void *unused)
 	info->n_owners = 3;
 	info->recorded = UINT64_MAX;
 	info->overwritten = 5;
+	info->pinned = 13;
+	info->unpinned = 14;
 	info->discarded = 6;
 	info->written = 7;
 	info->suppressed = 8;
@@ -580,6 +616,8 @@ static void properties(Fixture *f, const void *unused)
 	g_assert_cmpuint(read_number(f->p, "Owners", "u"), ==, 3);
 	g_assert_cmpuint(read_number(f->p, "Recorded", "t"), ==, UINT64_MAX);
 	g_assert_cmpuint(read_number(f->p, "Overwritten", "t"), ==, 5);
+	g_assert_cmpuint(read_number(f->p, "Pinned", "t"), ==, 13);
+	g_assert_cmpuint(read_number(f->p, "Unpinned", "t"), ==, 14);
 	g_assert_cmpuint(read_number(f->p, "Discarded", "t"), ==, 6);
 	g_assert_cmpuint(read_number(f->p, "Written", "t"), ==, 7);
 	g_assert_cmpuint(read_number(f->p, "Suppressed", "t"), ==, 8);

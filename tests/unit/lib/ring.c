@@ -16,6 +16,9 @@ void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts)
 	    .side_sub_shift = 12,
 	    .n_ring = 2,
 	    .n_side = 1,
+	    .pinned_shift = 13,
+	    .pinned_sub_shift = 10,
+	    .n_pinned = 2,
 	    .policy = policy,
 	    .contexts = contexts,
 	};
@@ -85,7 +88,9 @@ GPtrArray *ring_walk(const struct ring *r)
 	u64 running = G_MAXUINT64, at;
 
 	g_assert_cmpint(reader_position(&r->reader, &offset, &count), ==, 0);
-	for (at = reader_first_whole(offset, size, sub_size); at < offset; at += sub_size) {
+	at = geometry_is_pinned(&r->geometry, r->target) ? r->reader.line->consumed :
+							     reader_first_whole(offset, size, sub_size);
+	for (; at < offset; at += sub_size) {
 		const u8 *sub = r->reader.data + (at & (size - 1));
 		const struct abi_sub *h = (const struct abi_sub *)sub;
 		u64 end = at + sub_size > offset ? offset : h->end, clock = h->begin;

@@ -37,7 +37,8 @@ struct ring {
 	u64 ids;
 };
 
-/* Two per-CPU rings and one side ring of 64 KiB, sub-buffers of 4 KiB, generation 1. */
+/* Two per-CPU rings and one side ring of 64 KiB, sub-buffers of 4 KiB, and two pinned rings of 8 KiB, sub-buffers of
+ * 1 KiB, generation 1. */
 void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts);
 void ring_deinit(struct ring *r);
 

@@ -9,7 +9,7 @@ static void test_sizes(void)
 	g_assert_cmpuint(offsetof(struct abi_control_page, cpu_ring), ==, 4096);
 	g_assert_cmpuint(offsetof(struct abi_control_page, mask), ==, 12288);
 	g_assert_cmpuint(offsetof(struct abi_control, slot_generation), ==, 256);
-	g_assert_cmpuint(sizeof(struct abi_region), ==, 64);
+	g_assert_cmpuint(sizeof(struct abi_region), ==, 80);
 	g_assert_cmpuint(sizeof(struct abi_ring), ==, 256);
 	g_assert_cmpuint(offsetof(struct abi_ring, lost), ==, 64);
 	g_assert_cmpuint(offsetof(struct abi_ring, consumed), ==, 128);

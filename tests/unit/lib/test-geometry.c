@@ -90,6 +90,45 @@ static void test_layout(void)
 	g_assert_cmpuint(geometry_memory(&g, 3), ==, at - 17 * geometry_ring_size(&g, 0));
 }
 
+/* Pinned rings come behind all others, of their own size, and cost what they take and their lines. */
+static void test_pinned(void)
+{
+	struct geometry g, without;
+	u64 at, minimum = 0;
+
+	g_assert_cmpint(geometry_plan(&g, 8 << 20, 32, 3, 20, 0, 0, NULL), ==, 0);
+	without = g;
+	g_assert_false(geometry_is_pinned(&g, g.n_ring + g.n_side - 1));
+	g_assert_cmpint(geometry_plan_pinned(&g, (128 << 10) - 1, 16, &minimum), ==, -ENOSPC);
+	g_assert_cmpuint(minimum, ==, 128 << 10);
+	g_assert_cmpuint(g.n_pinned, ==, 0);
+	g_assert_cmpint(geometry_plan_pinned(&g, minimum, 16, NULL), ==, 0);
+	g_assert_cmpuint(1u << g.pinned_shift, ==, 8192);
+	g_assert_cmpint(geometry_plan_pinned(&g, 300 << 10, 16, NULL), ==, 0);
+	g_assert_cmpuint(1u << g.pinned_shift, ==, 16384);
+	g_assert_cmpuint(1u << g.pinned_sub_shift, ==, 2048);
+	g_assert_cmpint(geometry_check(&g), ==, 0);
+	g_assert_cmpint(geometry_plan_pinned(&g, 1 << 20, 0, NULL), ==, -EINVAL);
+	g_assert_cmpint(geometry_plan_pinned(&g, 1 << 20, GEOMETRY_MAX_PINNED + 1, NULL), ==, -EINVAL);
+
+	g_assert_cmpuint(geometry_rings(&g), ==, 20 + 2 + 16);
+	at = geometry_data(&g);
+	g_assert_cmpuint(at, ==, 4096 + 12288); /* 38 lines */
+	for (u32 i = 0; i < geometry_rings(&g); i++) {
+		g_assert_cmpuint(geometry_ring_at(&g, i), ==, at);
+		g_assert_cmpint(geometry_is_side(&g, i), ==, i >= 20);
+		g_assert_cmpint(geometry_is_pinned(&g, i), ==, i >= 22);
+		g_assert_cmpint(geometry_keeps(&g, i), ==, i >= 22);
+		at += geometry_ring_size(&g, i);
+	}
+	g_assert_cmpuint(geometry_size(&g), ==, at);
+	g_assert_cmpuint(geometry_ring_size(&g, 22), ==, 16384);
+	g_assert_cmpuint(geometry_sub_size(&g, 37), ==, 2048);
+	g_assert_cmpuint(geometry_memory(&g, 3) - geometry_memory(&without, 3), ==, 16 * 16384 + 4096);
+	g.policy = ABI_POLICY_DISCARD;
+	g_assert_true(geometry_keeps(&g, 0));
+}
+
 static const struct geometry good = {16, 12, 16, 12, 2, 1, 0, 0};
 
 /* each field in turn with every kind of nonsense */
@@ -128,18 +167,30 @@ static void test_check(void)
 	REFUSED(g.n_side = 0);
 	REFUSED(g.contexts = 4);
 	REFUSED(g.policy = 3);
+	REFUSED(g.n_pinned = 1);
+	REFUSED(g.pinned_shift = 14);
+	REFUSED(g.n_pinned = 1; g.pinned_shift = 13; g.pinned_sub_shift = 9);
+	REFUSED(g.n_pinned = 1; g.pinned_shift = 13; g.pinned_sub_shift = 11);
+	REFUSED(g.n_pinned = 1; g.pinned_shift = 13; g.pinned_sub_shift = 13);
+	REFUSED(g.n_pinned = 1; g.pinned_shift = 33; g.pinned_sub_shift = 12);
+	REFUSED(g.n_pinned = GEOMETRY_MAX_PINNED + 1; g.pinned_shift = 13; g.pinned_sub_shift = 10);
 }
 
 /* random geometries that pass must have a size that fits 63 bits and rings that follow one another
  */
 static void test_check_random(void)
 {
-	u32 passed = 0;
+	u32 passed = 0, pinned = 0;
 
 	for (u32 i = 0; i < 2000000; i++) {
-		struct geometry g;
+		struct geometry g = { .n_pinned = 0 };
 		u64 size;
 
+		if (i % 2) {
+			g.pinned_shift = (u32)g_test_rand_int_range(11, 36);
+			g.pinned_sub_shift = (u32)g_test_rand_int_range(8, 36);
+			g.n_pinned = (u32)g_test_rand_int_range(0, 70);
+		}
 		g.ring_shift = (u32)g_test_rand_int_range(0, 40);
 		g.sub_shift = (u32)g_test_rand_int_range(0, 40);
 		g.side_shift = (u32)g_test_rand_int_range(10, 36);
@@ -151,11 +202,13 @@ static void test_check_random(void)
 		if (geometry_check(&g) < 0)
 			continue;
 		passed++;
+		pinned += g.n_pinned > 0;
 		size = geometry_size(&g);
 		g_assert_cmpuint(size, <, 1ull << 46);
-		g_assert_cmpuint(geometry_ring_at(&g, g.n_ring + g.n_side - 1), <, size);
+		g_assert_cmpuint(geometry_ring_at(&g, geometry_rings(&g) - 1), <, size);
 	}
 	g_assert_cmpuint(passed, >, 1000);
+	g_assert_cmpuint(pinned, >, 100);
 }
 
 int main(int argc, char **argv)
@@ -165,6 +218,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/geometry/plan/largest", test_plan_largest);
 	g_test_add_func("/geometry/plan/impossible", test_plan_impossible);
 	g_test_add_func("/geometry/layout", test_layout);
+	g_test_add_func("/geometry/pinned", test_pinned);
 	g_test_add_func("/geometry/check/fields", test_check);
 	g_test_add_func("/geometry/check/random", test_check_random);
 	return g_test_run();

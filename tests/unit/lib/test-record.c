@@ -629,6 +629,166 @@ static void test_clock(void)
 	g_assert_cmpuint(record_clock_now(&none), >=, b);
 }
 
+/* ---- pinned ---- */
+
+#define PINNED 4 /* the second of them */
+
+static enum record_result pin(struct ring *r, u32 id, const void *data, u32 size)
+{
+	g_autofree u8 *head = g_malloc0(RECORD_HEADROOM + size + 8);
+	struct record_part part = { .data = head + RECORD_HEADROOM, .size = size };
+
+	if (size)
+		memcpy(head + RECORD_HEADROOM, data, size);
+	return record_write_pinned(&r->slot, 1, id, r->ids, 5, &r->clock, &part, 1);
+}
+
+static struct abi_ring *line_at(struct ring *r, u32 ring)
+{
+	return (struct abi_ring *)(r->region.map + ABI_PAGE) + ring;
+}
+
+static void look_at(struct ring *r, u32 ring)
+{
+	r->target = ring;
+	reader_init(&r->reader, r->region.map, &r->geometry, ring);
+}
+
+/* The first ones stay, the rest goes where it would have gone, and each of those is counted. */
+static void test_pinned(gconstpointer data)
+{
+	u32 usual, fit;
+	struct ring r;
+
+	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
+	usual = is_side(&r) ? 1 : r.target; /* a sequence's, also where this writer writes aside */
+	slot_pin(&r.slot, PINNED);
+	errno = 42;
+	for (u64 i = 0; i < 20000; i++)
+		g_assert_cmpint(pin(&r, 9, &i, 8), ==, RECORD_DONE);
+	g_assert_cmpint(errno, ==, 42);
+	fit = 8 * ((1024 - ABI_SUB_HEADER) / 24);
+	g_assert_cmpuint(line_at(&r, PINNED)->unpinned, ==, 20000 - fit);
+	g_assert_cmpuint(sum_lost(&r), ==, 0);
+	look_at(&r, PINNED);
+	g_assert_cmpuint(reader_lost(&r.reader), ==, 0);
+	{
+		g_autoptr(GPtrArray) all = ring_walk(&r);
+
+		g_assert_cmpuint(all->len, ==, fit);
+		for (u64 i = 0; i < all->len; i++) {
+			g_assert_cmpmem(ring_at(all, (u32)i)->body, 8, &r.ids, 8);
+			g_assert_cmpmem(ring_at(all, (u32)i)->body + 8, 8, &i, 8);
+		}
+	}
+	look_at(&r, usual);
+	g_assert_cmpuint(ring_count(&r), ==, 20000 - fit);
+	{
+		g_autoptr(GPtrArray) all = ring_walk(&r);
+		u64 last = 19999;
+
+		g_assert_cmpmem(ring_at(all, all->len - 1)->body + 8, 8, &last, 8);
+	}
+	/* the daemon gives away what was there: there is room again, and the count goes on */
+	look_at(&r, PINNED);
+	reader_consume(&r.reader, ring_offset(&r) & ~1023ull);
+	for (u64 i = 0; i < 3; i++)
+		g_assert_cmpint(pin(&r, 9, &i, 8), ==, RECORD_DONE);
+	g_assert_cmpuint(ring_count(&r), ==, fit + 3);
+	{
+		g_autoptr(GPtrArray) all = ring_walk(&r);
+
+		g_assert_cmpuint(all->len, ==, 3);
+	}
+	ring_deinit(&r);
+}
+
+/* What is too large for it, parts and none at all. */
+static void test_pinned_shapes(gconstpointer data)
+{
+	static u8 bytes[2000];
+	const struct record_part parts[] = { { bytes + 8, 0, 0 }, { "hello", 6, 1 }, { bytes + 16, 40, 0 } };
+	struct ring r;
+
+	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_DISCARD, 0);
+	slot_pin(&r.slot, PINNED);
+	g_assert_cmpint(pin(&r, 1, bytes, 1500), ==, RECORD_DONE);
+	g_assert_cmpuint(line_at(&r, PINNED)->unpinned, ==, 1);
+	g_assert_cmpint(record_write_pinned(&r.slot, 1, 2, r.ids, 5, &r.clock, parts, 3), ==, RECORD_DONE);
+	g_assert_cmpint(record_write_pinned(&r.slot, 1, 3, r.ids, 5, &r.clock, NULL, 0), ==, RECORD_DONE);
+	look_at(&r, PINNED);
+	{
+		g_autoptr(GPtrArray) all = ring_walk(&r);
+
+		g_assert_cmpuint(all->len, ==, 2);
+		g_assert_cmpstr((char *)ring_at(all, 0)->body, ==, "hello");
+		g_assert_cmpuint(ring_at(all, 0)->record.body_size, ==, 46);
+		g_assert_cmpuint(ring_at(all, 1)->record.id, ==, 3);
+	}
+	look_at(&r, 1);
+	g_assert_cmpuint(ring_count(&r), ==, 1);
+	/* too large for any ring: lost once, and not counted for a pinned one */
+	{
+		g_autofree u8 *huge = g_malloc0(70000);
+		struct record_part part = { huge + RECORD_HEADROOM, 66000, 0 };
+
+		g_assert_cmpint(record_write_pinned(&r.slot, 1, 1, r.ids, 5, &r.clock, &part, 1), ==, RECORD_LOST);
+	}
+	g_assert_cmpuint(sum_lost(&r), ==, 1);
+	g_assert_cmpuint(line_at(&r, PINNED)->unpinned, ==, 1);
+	ring_deinit(&r);
+}
+
+/* No ring of its own, or a number that is none: as without, and counted. */
+static void test_pinned_none(gconstpointer data)
+{
+	static const u32 none[] = { 0, 1, 2, 5, 77, UINT32_MAX };
+	struct ring r;
+	u64 value = 1;
+
+	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
+	for (u32 i = 0; i < ELEMENTSOF(none); i++) {
+		slot_pin(&r.slot, none[i]);
+		g_assert_cmpint(pin(&r, 1, &value, 8), ==, RECORD_DONE);
+		g_assert_cmpuint(line_at(&r, 2)->unpinned, ==, i + 1);
+	}
+	look_at(&r, 1);
+	g_assert_cmpuint(ring_count(&r), ==, ELEMENTSOF(none));
+	slot_pin(&r.slot, 3);
+	g_assert_cmpint(record_write_pinned(&r.slot, 2, 1, r.ids, 5, &r.clock, NULL, 0), ==, RECORD_STALE);
+	g_assert_cmpint(record_write_pinned(&r.slot, 0, 1, r.ids, 5, &r.clock, NULL, 0), ==, RECORD_STALE);
+	ring_deinit(&r);
+}
+
+/* Another program writes over its words: no store leaves the ring, and the record is somewhere. */
+static void test_pinned_hostile(gconstpointer data)
+{
+	static const u64 words[] = { 0, 1, 4, 1020, 1024, 8191, 8192, 1ull << 40, 1ull << 63, ~0ull, ~0ull - 1023 };
+	struct ring r;
+
+	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
+	slot_pin(&r.slot, 3);
+	for (u32 a = 0; a < ELEMENTSOF(words); a++)
+		for (u32 b = 0; b < ELEMENTSOF(words); b++) {
+			struct abi_ring *line = line_at(&r, 3);
+			u64 i = a;
+
+			line->offset = words[a];
+			line->consumed = words[b];
+			line->base = line->last = words[(a + b) % ELEMENTSOF(words)];
+			line->lock = 0;
+			for (u32 k = 0; k < 40; k++)
+				g_assert_cmpint(pin(&r, 1, &i, 8), ==, RECORD_DONE);
+		}
+	/* a lock that nobody gives back: refused in bounded time */
+	line_at(&r, 3)->lock = 77;
+	g_assert_cmpint(pin(&r, 1, words, 8), ==, RECORD_DONE);
+	g_assert_cmpuint(line_at(&r, 4)->offset, ==, 0); /* its neighbour, and what is behind it */
+	for (u64 at = geometry_ring_at(&r.geometry, 4); at < r.region.size; at++)
+		g_assert_cmpuint(r.region.map[at], ==, 0);
+	ring_deinit(&r);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -651,6 +811,10 @@ int main(int argc, char **argv)
 	ring_test_add("stale", test_stale);
 	ring_test_add("lose", test_lose);
 	ring_test_add("hostile-line", test_hostile_line);
+	ring_test_add("pinned/first-stay", test_pinned);
+	ring_test_add("pinned/shapes", test_pinned_shapes);
+	ring_test_add("pinned/none", test_pinned_none);
+	ring_test_add("pinned/hostile", test_pinned_hostile);
 	ring_test_add("last/clamped", test_last_clamped);
 	g_test_add_func("/record/last/in-future", test_last_in_future);
 	g_test_add_func("/record/stale/never-attached", test_stale_never_attached);

@@ -133,7 +133,7 @@ static void geometries(void)
 	struct geometry g;
 
 	g_assert_cmpint(wire_check(m, m->header.length), ==, WIRE_SESSION);
-	g_assert_cmpint(wire_session_geometry(m, &g), ==, 0);
+	g_assert_cmpint(wire_session_geometry(m, &g, NULL), ==, 0);
 	g_assert_cmpint(g.n_ring, ==, 4);
 	g_assert_cmpint(g.policy, ==, ABI_POLICY_DISCARD);
 	g_assert_cmpint(g.contexts, ==, ABI_CONTEXT_VPID);
@@ -143,7 +143,7 @@ static void geometries(void)
 	do {                                                                                       \
 		m = session(3);                                                                    \
 		m->field = (value);                                                                \
-		g_assert_cmpint(wire_session_geometry(m, &g), ==, -EBADMSG);                       \
+		g_assert_cmpint(wire_session_geometry(m, &g, NULL), ==, -EBADMSG);                       \
 	} while (0)
 	SPOILT(slot, ABI_MAX_SLOTS);
 	SPOILT(slot, UINT32_MAX);
@@ -169,10 +169,95 @@ static void geometries(void)
 	g_assert_cmpint(wire_check(m, m->header.length), ==, -EBADMSG);
 	m->n_classes = UINT32_MAX;
 	g_assert_cmpint(wire_check(m, m->header.length), ==, -EBADMSG);
-	/* all ids of the largest producer fit a message */
+	/* all ids of the largest producer fit a message, and one that a program of minor 1 takes */
+	g_assert_cmpuint(session(WIRE_MAX_CLASSES)->header.length, <=, WIRE_MAX_ASKED);
 	m = session(WIRE_MAX_CLASSES);
 	g_assert_cmpint(wire_check(m, m->header.length), ==, WIRE_SESSION);
-	g_assert_cmpint(wire_session_geometry(m, &g), ==, 0);
+	g_assert_cmpint(wire_session_geometry(m, &g, NULL), ==, 0);
+}
+
+/* The same with pinned rings, and with flags. */
+static struct wire_session *session_more(u32 n_classes, u32 pinned)
+{
+	u32 least = (u32)sizeof(struct wire_session) + n_classes * 2;
+	u32 length = least + (u32)sizeof(struct wire_session_more) + n_classes * 2;
+	struct wire_session_more more = { 13, 10, 4, pinned };
+	struct geometry g;
+	struct wire_session *m = session(n_classes);
+	u16 *flags = (u16 *)((u8 *)m + least + sizeof(more));
+
+	m->header.length = length;
+	g_assert_cmpint(geometry_plan(&g, 4 << 20, 16, 2, 4, ABI_POLICY_DISCARD, ABI_CONTEXT_VPID, NULL), ==, 0);
+	g.pinned_shift = 13;
+	g.pinned_sub_shift = 10;
+	g.n_pinned = 4;
+	m->size = geometry_size(&g);
+	memcpy((u8 *)m + least, &more, sizeof(more));
+	for (u32 i = 0; i < n_classes; i++)
+		flags[i] = (u16)(i % 3);
+	return m;
+}
+
+static void more(void)
+{
+	struct wire_session *m;
+	struct geometry g;
+	u32 pinned = 99;
+
+	for (u32 n = 0; n <= WIRE_MAX_CLASSES; n += n < 9 ? 1 : 8183) {
+		m = session_more(n, 4 + 2 + 3);
+		g_assert_cmpint(wire_check(m, m->header.length), ==, WIRE_SESSION);
+		g_assert_cmpint(wire_session_geometry(m, &g, &pinned), ==, 0);
+		g_assert_cmpuint(pinned, ==, 9);
+		g_assert_cmpuint(g.n_pinned, ==, 4);
+		g_assert_true(wire_session_has_more(m));
+		for (u32 i = 0; i < n; i++)
+			g_assert_cmpuint(wire_session_flags(m, i), ==, i % 3);
+	}
+	m = session_more(3, 0);
+	g_assert_cmpint(wire_session_geometry(m, &g, &pinned), ==, 0);
+	g_assert_cmpuint(pinned, ==, 0);
+	/* a ring that is no pinned one */
+	for (u32 i = 1; i < 12; i++) {
+		m = session_more(3, i);
+		g_assert_cmpint(wire_session_geometry(m, &g, &pinned), ==, i >= 6 && i < 10 ? 0 : -EBADMSG);
+	}
+	/* a message of every other length */
+	for (u32 n = sizeof(*m); n < sizeof(*m) + 6 + 16 + 6 + 8; n++) {
+		struct wire_session *other = session_more(3, 6);
+
+		other->header.length = n;
+		g_assert_cmpint(wire_check(other, n), ==,
+				n == sizeof(*m) + 6 || n == sizeof(*m) + 6 + 16 + 6 ? WIRE_SESSION : -EBADMSG);
+		if (wire_check(other, n) < 0)
+			g_assert_cmpint(wire_session_geometry(other, &g, &pinned), ==, -EBADMSG);
+	}
+	/* the short form says nothing */
+	m = session(3);
+	g_assert_cmpint(wire_session_geometry(m, &g, &pinned), ==, 0);
+	g_assert_cmpuint(pinned, ==, 0);
+	g_assert_cmpuint(wire_session_flags(m, 2), ==, 0);
+}
+
+static void program(void)
+{
+	struct wire_program *m = message(WIRE_PROGRAM, 24 + 10 + 20);
+
+	m->exe_length = 10;
+	m->build_id_length = 20;
+	g_assert_cmpint(wire_check(m, 54), ==, WIRE_PROGRAM);
+	m->exe_length = 11;
+	g_assert_cmpint(wire_check(m, 54), ==, -EBADMSG);
+	m->exe_length = UINT16_MAX;
+	g_assert_cmpint(wire_check(m, 54), ==, -EBADMSG);
+	m = message(WIRE_PROGRAM, 24 + WIRE_MAX_BUILD_ID + 1);
+	m->build_id_length = WIRE_MAX_BUILD_ID + 1;
+	g_assert_cmpint(wire_check(m, m->header.length), ==, -EBADMSG);
+	m = message(WIRE_PROGRAM, 24 + WIRE_MAX_EXE + 1);
+	m->exe_length = WIRE_MAX_EXE + 1;
+	g_assert_cmpint(wire_check(m, m->header.length), ==, -EBADMSG);
+	m = message(WIRE_PROGRAM, 24);
+	g_assert_cmpint(wire_check(m, 24), ==, WIRE_PROGRAM);
 }
 
 /* Nothing that arrives may be read beyond its end: random bytes in a buffer of just that size. */
@@ -187,12 +272,12 @@ static void noise(void)
 			p[k] = (u8)g_test_rand_int();
 		if (n >= 16) {
 			struct wire_header h =
-			    wire_header((enum wire_type)g_test_rand_int_range(0, 10), n);
+			    wire_header((enum wire_type)g_test_rand_int_range(0, 11), n);
 
 			memcpy(p, &h, sizeof(h));
 		}
 		if (wire_check(p, n) == WIRE_SESSION)
-			(void)wire_session_geometry((const struct wire_session *)p, &g);
+			(void)wire_session_geometry((const struct wire_session *)p, &g, NULL);
 	}
 }
 
@@ -204,5 +289,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/wire/counts", counts);
 	g_test_add_func("/wire/geometry", geometries);
 	g_test_add_func("/wire/noise", noise);
+	g_test_add_func("/wire/more", more);
+	g_test_add_func("/wire/program", program);
 	return g_test_run();
 }
