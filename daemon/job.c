@@ -54,6 +54,8 @@ Job *job_free(Job *b)
 	free(b->session_name);
 	free(b->trigger);
 	free(b->reason);
+	free(b->late);
+	free(b->coredump);
 	free(b->directory);
 	free(b->name);
 	free(b->path);

@@ -3,10 +3,12 @@
  * (programs.c), causes of snapshots (causes.c), seldom things (chores.c), and the line for systemctl status (status.c). */
 #pragma once
 
+#include "daemon/deaths.h"
 #include "daemon/jobs.h"
 #include "daemon/listener.h"
 #include "daemon/manager.h"
 #include "daemon/roster.h"
+#include "systemd/coredump.h"
 #include "systemd/units.h"
 
 struct Manager {
@@ -24,7 +26,11 @@ struct Manager {
 	Jobs *jobs;
 	Roster roster;
 	Writings writings;
-	UnitWatch *units; /* while a session has on_unit_failure */
+	bool blind; /* the kernel does not say how programs end */
+	UnitWatch *units; /* while a session has on_unit_failure, or on_crash and we are blind */
+	CoreWatch *cores; /* while a session has on_coredump, and for a while after each crash */
+	u64 cores_until;
+	Deaths deaths;
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;
 	sd_event_source *tick, *bump;
@@ -48,8 +54,10 @@ u64 manager_now(void);
 int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failure *f);
 void manager_drop_session(Manager *m, Session *s);
 void manager_session_changed(Manager *m, Session *s);
-/* Watches units if a session asks for it. */
-void manager_watch_units(Manager *m);
+/* Watches units and the journal's core dumps if a session asks for it. */
+void manager_watch(Manager *m);
+/* The journal may soon tell of a core dump that explains a death. */
+void manager_expect_core(Manager *m);
 /* Takes limits and the rest of a new daemon configuration; ends with config->daemon emptied. */
 int manager_apply_daemon(Manager *m, DaemonConfig *daemon);
 
@@ -68,7 +76,10 @@ void manager_status_say(Manager *m);
 void manager_status_changed(Manager *m);
 
 /* causes.c */
-void manager_on_crash(Manager *m, const Producer *p, const Death *death);
-void manager_on_unit_failed(void *userdata, const char *unit, const char *result);
+void manager_on_death(Manager *m, const Producer *p, const Death *death);
+void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid);
+void manager_on_core(void *userdata, const CoreDump *c);
+/* Says how many causes were suppressed, of series that are over. */
+void manager_settle_causes(Manager *m);
 /* The program's own request. How many sessions will be snapshot; *ret_suppressed: how many not, for it is too soon. */
 u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed);

@@ -121,6 +121,7 @@ typedef struct {
 	u64 unreadable;	   /* records that no library of ours writes, left out */
 	u64 unwritten;	   /* records that were on their way to a file when that was given up */
 	u64 suppressed;	   /* automatic snapshots not taken because of min_interval */
+	u64 suppressed_by[8]; /* the same by cause, CAUSE_* of triggers.h */
 	u64 clamped;	   /* stamps that a producer set backwards */
 	u64 corrupt;	   /* sub-buffers that could not be believed */
 	double fill;	   /* 0..1: how full the fullest ring is */

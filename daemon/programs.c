@@ -30,8 +30,8 @@ static void program_died(void *userdata, Producer *p, const Death *death)
 	Manager *m = userdata;
 	Session *s;
 
-	if (death_is_crash(death) && producer_records(p))
-		manager_on_crash(m, p, death);
+	if (producer_records(p))
+		manager_on_death(m, p, death);
 	/* Its rings and ids stay; the snapshot, which begins when this turn's deaths are all known, finds them. */
 	program_retire(m, p);
 	for (s = m->sessions; s; s = s->next)

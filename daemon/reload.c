@@ -154,6 +154,6 @@ int manager_reload(Manager *m, Failure *f)
 				config->sessions[n++] = config->sessions[i];
 		config->n_sessions = n;
 	}
-	manager_watch_units(m);
+	manager_watch(m);
 	return 0;
 }
