@@ -239,11 +239,17 @@ static const CauseKind is_unknown[2] = { CAUSE_DEATH, CAUSE_DEATH };
 static const CauseKind is_coredump[2] = { CAUSE_COREDUMP, CAUSE_COREDUMP };
 static const CauseKind is_crash_by_coredump[2] = { CAUSE_CRASH, CAUSE_COREDUMP };
 
+/* Not long ago: who caught a signal and lived on, may die of something else. */
+static bool crash_was_said(const Producer *p)
+{
+	return p->crashed && manager_now() - p->crashed <= TRIGGER_PROCESS_NS;
+}
+
 /* Any signal counts but those that end a program in order (death_is_crash). Where the kernel does not say how a program ended,
  * being gone is no crash: only what its handler, systemd or a core dump says makes it one, before or later. */
 void manager_on_death(Manager *m, const Producer *p, const Death *death)
 {
-	bool crash = death_is_crash(death) || (!death->known && p->crashed);
+	bool said = crash_was_said(p), crash = death_is_crash(death) || (!death->known && said);
 	const Victim v = victim_of_producer(p);
 	char how[64];
 
@@ -252,7 +258,7 @@ void manager_on_death(Manager *m, const Producer *p, const Death *death)
 	if (!death->known)
 		manager_expect_core(m);
 	if (crash) {
-		if (!p->crashed)
+		if (!said)
 			crash_say(m, &v, how);
 		if (death->known && WCOREDUMP(death->status))
 			manager_expect_core(m);
@@ -272,16 +278,35 @@ static void crash_by_evidence(Manager *m, Producer *p, Dead *dead, const CauseKi
 			      const char *coredump)
 {
 	const Victim v = p ? victim_of_producer(p) : victim_of_dead(dead);
-	bool news = p ? !p->crashed : !dead->known && !dead->crash;
+	bool news = p ? !crash_was_said(p) : !dead->known && !dead->crash;
 
 	if (news && kinds[0] == CAUSE_CRASH) {
 		if (p)
-			p->crashed = true;
+			p->crashed = manager_now();
 		else
 			dead->crash = true;
 		crash_say(m, &v, how);
 	}
 	victim_tell(m, &v, kinds, how, signal, coredump);
+}
+
+/* The program itself, in the handler of a fault: its rings are as they were, and nothing else knows yet. */
+void manager_on_notice(Manager *m, Producer *p, Dead *dead, const struct wire_crash *notice)
+{
+	const char *name = sigabbrev_np((int)notice->signal);
+	char how[160], address[48] = "";
+
+	if (!name)
+		return; /* no fault of any kind */
+	if (notice->address)
+		(void)snprintf(address, sizeof(address), " at address 0x%llx", (unsigned long long)notice->address);
+	(void)snprintf(how, sizeof(how), "caught signal %u (SIG%s)%s in thread %u", notice->signal, name, address,
+		       notice->vtid);
+	crash_by_evidence(m, p, dead, is_crash, how, (int)notice->signal, NULL);
+	if (p)
+		p->crashed = manager_now();
+	/* behind the snapshot, which this turn of the loop begins */
+	manager_expect_core(m);
 }
 
 /* ---- units ---- */
@@ -311,7 +336,7 @@ static void unit_is_evidence(Manager *m, const char *unit, const char *result, p
 		return;
 	}
 	for (Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))
-		if (p->grace && !p->crashed && strcmp(p->peer.unit, unit) == 0 &&
+		if (p->grace && !crash_was_said(p) && strcmp(p->peer.unit, unit) == 0 &&
 		    (!main_pid || p->peer.pid == main_pid)) {
 			crash_by_evidence(m, p, NULL, is_crash, how, 0, NULL);
 			return;
@@ -359,7 +384,7 @@ void manager_on_core(void *userdata, const CoreDump *c)
 		p = NULL; /* the number has gone to another one since */
 	if (!p && !dead)
 		return;
-	explains = p ? !p->crashed : !dead->known && !dead->crash;
+	explains = p ? !crash_was_said(p) : !dead->known && !dead->crash;
 	(void)snprintf(how, sizeof(how), "dumped core on signal %d (SIG%s)%s%s", c->signal, name ? name : "?",
 		       c->file[0] ? ": " : "", c->file);
 	crash_by_evidence(m, p, dead, explains ? is_crash_by_coredump : is_coredump, how, c->signal,
@@ -367,6 +392,38 @@ void manager_on_core(void *userdata, const CoreDump *c)
 }
 
 /* ---- what programs say ---- */
+
+bool manager_is_trigger(const Session *s, const Class *class)
+{
+	const Strings *patterns = &s->config->snapshot.on_event;
+	const struct event_class *c = class->class;
+
+	for (size_t i = 0; i < patterns->n; i++)
+		if (pattern_match_event(patterns->v[i], c->provider, c->name))
+			return scope_wants_event(&s->scope, c->provider, c->name, c->level);
+	return false;
+}
+
+void manager_on_event(Manager *m, const Producer *p, const Class *class)
+{
+	const Victim who = victim_of_producer(p);
+	char reason[1024], name[400], event[512], pid[16];
+	const char *environment[] = { "pid", pid, "command", p->peer.command, "event", event, NULL, NULL, NULL };
+	const Telling t = { .cause = { CAUSE_EVENT, p->peer.pid, p->peer.start_time, p->peer.unit },
+			    .reason = reason, .environment = environment };
+
+	victim_describe(&who, name, sizeof(name));
+	(void)snprintf(event, sizeof(event), "%s:%s", class->class->provider, class->class->name);
+	(void)snprintf(reason, sizeof(reason), "event %s of %s", event, name);
+	(void)snprintf(pid, sizeof(pid), "%d", (int)p->peer.pid);
+	if (p->peer.unit[0]) {
+		environment[6] = "unit";
+		environment[7] = p->peer.unit;
+	}
+	for (Session *s = m->sessions; s; s = s->next)
+		if (session_records(s, p) && manager_is_trigger(s, class))
+			session_hear(m, s, &t, true);
+}
 
 u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed)
 {

@@ -9,7 +9,9 @@ Dead *deaths_note(Deaths *d, const Producer *p, bool known, bool crash, u64 now)
 	Dead *dead = &d->v[d->n++ % DEATHS_MAX];
 
 	*dead = (Dead){ .pid = p->peer.pid,
+			.uid = p->peer.uid,
 			.start_time = p->peer.start_time,
+			.cookie = { p->cookie[0], p->cookie[1] },
 			.when = now,
 			.known = known,
 			.crash = crash };

@@ -11,7 +11,8 @@
 
 typedef struct {
 	pid_t pid;
-	u64 start_time, when;
+	uid_t uid;
+	u64 start_time, cookie[2], when;
 	char command[64], unit[256];
 	bool known; /* the kernel said how */
 	bool crash; /* somebody did, and it was by a signal */

@@ -77,9 +77,14 @@ void manager_status_changed(Manager *m);
 
 /* causes.c */
 void manager_on_death(Manager *m, const Producer *p, const Death *death);
+/* One of p and dead: it may be gone by the time that its notice is read. */
+void manager_on_notice(Manager *m, Producer *p, Dead *dead, const struct wire_crash *notice);
 void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid);
 void manager_on_core(void *userdata, const CoreDump *c);
 /* Says how many causes were suppressed, of series that are over. */
 void manager_settle_causes(Manager *m);
+/* Whether the session takes a snapshot when an event of this class is recorded in it. */
+bool manager_is_trigger(const Session *s, const Class *class);
+void manager_on_event(Manager *m, const Producer *p, const Class *class);
 /* The program's own request. How many sessions will be snapshot; *ret_suppressed: how many not, for it is too soon. */
 u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed);

@@ -45,7 +45,7 @@ struct Producer {
 	Class **classes; /* owned references, in the program's order */
 	u32 n_classes;
 	u64 missed, failed;
-	bool crashed; /* its handler, or who knows it, said so: its death is no news */
+	u64 crashed; /* when its handler, or who else knows, said so: its death is no news then; 0: nobody did */
 	Attachment *attachments;
 	sd_event_source *death, *grace;
 	ProducerDied died;

@@ -349,6 +349,28 @@ static void test_blind_core(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+/* Its handler has spoken: gone is crashed then. Also if the daemon finds the death first, and reads the notice after it. */
+static void test_blind_handler(House *h, gconstpointer unused)
+{
+	for (u32 i = 1; i <= 2; i++) {
+		Program p;
+
+		h->n_crashes = 0;
+		program_start_words(h, &p, g_getenv("TRACER_TEST_CRASHER"), "handler record 10 ready wait fault");
+		program_tell(&p, "go");
+		if (i == 2)
+			reap(&p);
+		house_await_snapshots(h, i);
+		g_assert_nonnull(strstr(h->snapshot_path, "-crash"));
+		g_assert_nonnull(strstr(h->snapshot_reason, "caught signal 11"));
+		program_end(&p);
+		house_until(h, gone, h);
+		g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
+		g_assert_cmpuint(h->n_snapshots, ==, i);
+		g_assert_cmpuint(h->n_crashes, ==, 1);
+	}
+}
+
 /* A death that led to a snapshot as such is explained, not saved again. */
 static void test_blind_both(House *h, gconstpointer unused)
 {
@@ -389,6 +411,7 @@ int main(int argc, char **argv)
 	BLIND("unit", FLIGHT(""), test_blind_unit);
 	BLIND("unit-first", FLIGHT(""), test_blind_unit_first);
 	BLIND("core", FLIGHT(""), test_blind_core);
+	BLIND("handler", FLIGHT("snapshot: { min_interval = \"0\"; };"), test_blind_handler);
 	BLIND("both", FLIGHT("snapshot: { on_unknown_death = true; };"), test_blind_both);
 	return g_test_run();
 }
