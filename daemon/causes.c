@@ -39,8 +39,8 @@ static void session_suppress(Session *s, const Telling *t)
 		    s->config->name, t->reason);
 }
 
-/* True if a snapshot of it will be taken, or is being, or was. */
-static bool session_fire(Manager *m, Session *s, const Telling *t, bool *ret_suppressed)
+/* The number of the snapshot that will be taken for it, or is being, or was; 0: none. */
+static u64 session_fire(Manager *m, Session *s, const Telling *t, bool *ret_suppressed)
 {
 	const char *trigger = cause_name(t->cause.kind), *reason = t->reason;
 	u64 now = manager_now(), number, n;
@@ -52,7 +52,7 @@ static bool session_fire(Manager *m, Session *s, const Telling *t, bool *ret_sup
 		triggers_note(&s->triggers, &t->cause, now)->snapshot = number;
 		if (t->coredump)
 			jobs_explain(m->jobs, number, t->reason, t->coredump);
-		return true;
+		return number;
 	}
 	switch (triggers_decide(&s->triggers, &t->cause, now, s->config->snapshot.min_interval_ns, &sign)) {
 	case VERDICT_DUPLICATE:
@@ -62,7 +62,7 @@ static bool session_fire(Manager *m, Session *s, const Telling *t, bool *ret_sup
 	case VERDICT_SUPPRESS:
 		*ret_suppressed = true;
 		session_suppress(s, t);
-		return false;
+		return 0;
 	case VERDICT_FIRE:
 		break;
 	}
@@ -79,12 +79,12 @@ static bool session_fire(Manager *m, Session *s, const Telling *t, bool *ret_sup
 					      .unit = t->cause.unit,
 					      .pid = t->cause.pid },
 			    "session '%s': no snapshot (%s): %s", s->config->name, reason, f.text);
-		return false;
+		return 0;
 	}
 	sign->snapshot = jobs_number(m->jobs);
 	if (t->coredump)
 		jobs_explain(m->jobs, sign->snapshot, t->reason, t->coredump);
-	return true;
+	return sign->snapshot;
 }
 
 /* To a session that wants no snapshot for this, it explains the one that it may have taken. */
@@ -369,6 +369,45 @@ void manager_on_unit_failed(void *userdata, const char *unit, const char *result
 			session_hear(m, s, &t, unit_wanted(s, unit));
 }
 
+static bool unit_was_recorded(Manager *m, const Session *s, const char *unit)
+{
+	const Dead *dead = deaths_of_unit(&m->deaths, unit, 0, manager_now());
+
+	if (dead && dead_was_recorded(dead, s))
+		return true;
+	for (const Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))
+		if (strcmp(p->peer.unit, unit) == 0 && session_records(s, p))
+			return true;
+	return false;
+}
+
+/* An administrator's own sign that a unit has failed. Where nobody recorded the unit, what the rest of the machine did is what
+ * there is. */
+u32 manager_report_unit(Manager *m, const char *unit, const char *reason, UnitSaved saved, void *userdata)
+{
+	const char *environment[] = { "unit", unit, NULL };
+	const Telling t = { .cause = { .kind = CAUSE_UNIT, .unit = unit }, .reason = reason,
+			    .environment = environment };
+	bool any = false;
+	u32 n = 0;
+
+	for (Session *s = m->sessions; s && !any; s = s->next)
+		any = s->running && unit_was_recorded(m, s, unit);
+	for (Session *s = m->sessions; s; s = s->next) {
+		bool suppressed;
+		u64 number;
+
+		if (!s->running || !s->n_owners || (any && !unit_was_recorded(m, s, unit)))
+			continue;
+		number = session_fire(m, s, &t, &suppressed);
+		if (number) {
+			saved(userdata, s->config->name, jobs_path(m->jobs, number));
+			n++;
+		}
+	}
+	return n;
+}
+
 /* ---- core dumps ---- */
 
 void manager_on_core(void *userdata, const CoreDump *c)
@@ -442,7 +481,7 @@ u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *r
 
 		if (!session_records(s, p))
 			continue;
-		n += session_fire(m, s, &t, &suppressed);
+		n += session_fire(m, s, &t, &suppressed) != 0;
 		*ret_suppressed += suppressed;
 	}
 	return n;

@@ -351,6 +351,19 @@ u64 jobs_number(const Jobs *j)
 	return j->last_number;
 }
 
+const char *jobs_path(const Jobs *j, u64 number)
+{
+	const Job *const cut[] = { j->copying, j->copied, j->writing };
+
+	for (const Job *b = j->first; b; b = b->next)
+		if (b->number == number)
+			return b->path;
+	for (size_t i = 0; i < ELEMENTSOF(cut); i++)
+		if (cut[i] && cut[i]->number == number)
+			return cut[i]->path;
+	return reasons_path(&j->saved, number);
+}
+
 bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number)
 {
 	for (Job *b = j->first; b; b = b->next) {

@@ -29,6 +29,8 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	     void *userdata, char **ret_path, Failure *f);
 /* Of the job that was added last: 1, 2, ... */
 u64 jobs_number(const Jobs *j);
+/* Where that one is or will be; "": not known any more. */
+const char *jobs_path(const Jobs *j, u64 number);
 /* Adds a reason to an automatic job of the session that has not begun, whose number is *ret. False if there is none. */
 bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number);
 /* Another sign of what job `number` was added for: into its reason, or if that is being written or is on disk, into the

@@ -76,6 +76,12 @@ int manager_snapshot(Manager *m, const char *name, const char *trigger, const ch
 		     const SnapshotOptions *options, SnapshotDone done, void *userdata, char **ret_path,
 		     Failure *f);
 
+/* Somebody who knows says that a unit has failed: a snapshot of each running session that recorded it lately, or of all if none
+ * did, unless the failure was saved already or the last one is too recent. saved is called for each with where it is, or will
+ * be. Returns how many. */
+typedef void (*UnitSaved)(void *userdata, const char *session, const char *path);
+u32 manager_report_unit(Manager *m, const char *unit, const char *reason, UnitSaved saved, void *userdata);
+
 /* ---- looking ---- */
 Session *manager_find(Manager *m, const char *name);
 Session *manager_first(Manager *m);

@@ -51,6 +51,14 @@ void reasons_save(Reasons *r, const Saved *what)
 		saved_clear(s);
 }
 
+const char *reasons_path(const Reasons *r, u64 number)
+{
+	for (u32 i = 0; i < REASONS_SAVED; i++)
+		if (r->v[i].number == number && r->v[i].path)
+			return r->v[i].path;
+	return "";
+}
+
 void reasons_say(const Reasons *r, u64 number, const char *more, const char *coredump)
 {
 	for (u32 i = 0; i < REASONS_SAVED; i++) {

@@ -30,5 +30,7 @@ typedef struct {
 void reasons_clear(Reasons *r);
 /* Copies what `what` points at. */
 void reasons_save(Reasons *r, const Saved *what);
+/* Where it is; "": it is not among the last ones. */
+const char *reasons_path(const Reasons *r, u64 number);
 /* Another reason of that snapshot, into the journal. coredump: a file, or NULL. Nothing if it is not among the last ones. */
 void reasons_say(const Reasons *r, u64 number, const char *more, const char *coredump);

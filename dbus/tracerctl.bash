@@ -55,7 +55,7 @@ _tracerctl() {
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "${cur#=}")
 	elif [[ $cur == -* ]]; then
 		case $verb in
-		snapshot) options+=' --all --reason= --duration= --max-size= --no-wait' ;;
+		snapshot) options+=' --all --unit= --reason= --duration= --max-size= --no-wait' ;;
 		stop) options+=' --no-wait' ;;
 		watch) options+=' --count= --interval=' ;;
 		create) options+=' --start' ;;

@@ -188,6 +188,41 @@ static void test_signs(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+static void on_saved(void *userdata, const char *session, const char *path)
+{
+	g_string_append_printf(userdata, "%s=%s ", session, path);
+}
+
+/* What OnFailure= says is one more sign: no second snapshot of a crash, and none of sessions that it is nothing to. */
+static void test_report(House *h, gconstpointer unused)
+{
+	g_autoptr(GString) said = g_string_new(NULL);
+	g_autofree char *expected = NULL;
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 10");
+	free(roster_find(&h->manager->roster, p.pid)->peer.unit);
+	roster_find(&h->manager->roster, p.pid)->peer.unit = strdup("shop.service");
+	program_tell(&p, "signal 11");
+	reap(&p);
+	house_await_snapshots(h, 1);
+	g_assert_cmpuint(manager_report_unit(h->manager, "shop.service", "it failed", on_saved, said), ==, 1);
+	expected = g_strdup_printf("flight=%s ", h->snapshot_path);
+	g_assert_cmpstr(said->str, ==, expected);
+	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
+	program_end(&p);
+	/* a unit that nobody recorded: the others tell what they have, idle ones have nothing */
+	g_string_truncate(said, 0);
+	g_assert_cmpuint(manager_report_unit(h->manager, "postgresql.service", "it failed", on_saved, said), ==, 1);
+	g_assert_true(g_str_has_prefix(said->str, "flight=/"));
+	house_await_snapshots(h, 2);
+	g_assert_true(g_str_has_suffix(h->snapshot_path, "-unit"));
+	g_assert_nonnull(strstr(said->str, h->snapshot_path));
+	/* too soon */
+	g_assert_cmpuint(manager_report_unit(h->manager, "mysql.service", "it failed", on_saved, said), ==, 0);
+}
+
 static void test_on_coredump(House *h, gconstpointer unused)
 {
 	CoreDump core = { .signal = SIGABRT };
@@ -404,6 +439,10 @@ int main(int argc, char **argv)
 	ADD("exit", FLIGHT("snapshot: { on_exit_failure = true; };"), test_exit);
 	ADD("by-cause", FLIGHT("snapshot: { on_exit_failure = true; min_interval = \"1h\"; };"), test_by_cause);
 	ADD("signs", FLIGHT(""), test_signs);
+	ADD("report",
+	    "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = \"1M\"; }; "
+	    "idle: { autostart = true; events = [ \"nobody:*\" ]; memory = \"1M\"; }; };",
+	    test_report);
 	ADD("on-coredump", FLIGHT("snapshot: { on_crash = false; on_coredump = true; };"), test_on_coredump);
 	ADD("disaster", FLIGHT("buffers = \"per-process\"; snapshot: { min_interval = \"0\"; };"), test_disaster);
 	BLIND("silence", FLIGHT("snapshot: { on_exit_failure = true; };"), test_blind_silence);

@@ -57,7 +57,8 @@ static void test_flood(House *h, gconstpointer unused)
 	(void)program_ask(&p, "extra 1");
 	no_snapshot(h);
 	seconds = (manager_now() - seconds) / NSEC_PER_SEC;
-	g_assert_cmpuint(house_info(h, "flight").recorded, ==, 300001);
+	/* who comes round while the copy holds the ring, discards and counts */
+	g_assert_cmpuint(house_info(h, "flight").recorded + house_info(h, "flight").discarded, ==, 300001);
 	g_assert_cmpuint(house_info(h, "flight").suppressed_by[CAUSE_EVENT], <=, seconds + 1);
 	g_assert_cmpuint(h->n_snapshots, ==, 1); /* min_interval */
 	(void)program_ask(&p, "record 1");
