@@ -48,7 +48,8 @@ static u64 session_fire(Manager *m, Session *s, const Telling *t, bool *ret_supp
 	Failure f = FAILURE_NULL;
 	Sign *sign;
 
-	if (jobs_join(m->jobs, s, reason, &number)) {
+	sign = triggers_find(&s->triggers, &t->cause, now);
+	if (!sign && jobs_join(m->jobs, s, reason, &number)) {
 		triggers_note(&s->triggers, &t->cause, now)->snapshot = number;
 		if (t->coredump)
 			jobs_explain(m->jobs, number, t->reason, t->coredump);
@@ -343,6 +344,17 @@ static void unit_is_evidence(Manager *m, const char *unit, const char *result, p
 		}
 }
 
+/* systemd has reaped it, but its message may be read before the pidfd is: the death first, whatever it was, so that the unit's
+ * failure is a sign of it and not the other way round. */
+static void unit_settle(Manager *m, const char *unit)
+{
+	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
+		next = roster_next(&m->roster, p);
+		if (p->grace && strcmp(p->peer.unit, unit) == 0)
+			(void)producer_settle(p);
+	}
+}
+
 static bool unit_wanted(const Session *s, const char *unit)
 {
 	const Strings *globs = &s->config->snapshot.on_unit_failure;
@@ -355,12 +367,14 @@ static bool unit_wanted(const Session *s, const char *unit)
 
 void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid)
 {
-	const char *environment[] = { "unit", unit, "result", result, NULL };
-	char reason[400];
-	const Telling t = { .cause = { .kind = CAUSE_UNIT, .unit = unit }, .reason = reason,
+	char reason[400], pid[16];
+	const char *environment[] = { "unit", unit, "result", result, main_pid ? "pid" : NULL, pid, NULL };
+	const Telling t = { .cause = { .kind = CAUSE_UNIT, .pid = main_pid, .unit = unit }, .reason = reason,
 			    .environment = environment };
 	Manager *m = userdata;
 
+	(void)snprintf(pid, sizeof(pid), "%d", (int)main_pid);
+	unit_settle(m, unit);
 	if (result_is_signal(result))
 		unit_is_evidence(m, unit, result, main_pid);
 	(void)snprintf(reason, sizeof(reason), "unit %s failed: %s", unit, result);

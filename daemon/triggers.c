@@ -27,11 +27,14 @@ static bool same_process(const Sign *s, const Cause *c)
 	       (c->start_time == s->start_time || !c->start_time || !s->start_time);
 }
 
-/* A unit that failed because of a process of it that died, or the other way round. Two deaths in one unit are two. */
+/* A unit that failed because of a process of it that died, or the other way round. Two deaths in one unit are two, also if
+ * systemd was quicker with the first of them, and started the unit again. */
 static bool same_unit(const Sign *s, const Cause *c)
 {
-	return (c->kind == CAUSE_UNIT) != (s->kind == CAUSE_UNIT) && c->unit && c->unit[0] &&
-	       strcmp(c->unit, s->unit) == 0;
+	if ((c->kind == CAUSE_UNIT) == (s->kind == CAUSE_UNIT) || !c->unit || !c->unit[0] ||
+	    strcmp(c->unit, s->unit) != 0)
+		return false;
+	return c->kind == CAUSE_UNIT || !s->pid || s->pid == c->pid;
 }
 
 Sign *triggers_find(Triggers *t, const Cause *c, u64 now)
@@ -48,8 +51,13 @@ Sign *triggers_find(Triggers *t, const Cause *c, u64 now)
 			s->when = now; /* the unit fails when the process is gone, not when it began to die */
 			return s;
 		}
-		if (now - s->when <= TRIGGER_UNIT_NS && same_unit(s, c))
+		if (now - s->when <= TRIGGER_UNIT_NS && same_unit(s, c)) {
+			if (!s->pid) {
+				s->pid = c->pid;
+				s->start_time = c->start_time;
+			}
 			return s;
+		}
 	}
 	return NULL;
 }

@@ -23,7 +23,7 @@ const char *cause_name(CauseKind kind);
 
 typedef struct {
 	CauseKind kind;
-	pid_t pid;	  /* 0: not known */
+	pid_t pid;	  /* of a unit: its main process; 0: not known */
 	u64 start_time;	  /* of that process; 0: not known */
 	const char *unit; /* "" or NULL: not known */
 } Cause;

@@ -131,6 +131,27 @@ static void test_suppressed_sign(void)
 	g_assert_cmpuint(s->snapshot, ==, 0);
 }
 
+/* systemd may speak first: a death belongs to the failure of its own life, not to that of the one before. */
+static void test_lives(void)
+{
+	Cause c = { CAUSE_UNIT, 100, 0, "x.service" };
+	Triggers t = {};
+	Sign *s;
+
+	g_assert_cmpint(triggers_decide(&t, &c, 50 * S, 0, &s), ==, VERDICT_FIRE);
+	g_assert_cmpint(decide(&t, crash(100, "x.service"), 50 * S + 1), ==, VERDICT_DUPLICATE);
+	c = crash(101, "x.service");
+	g_assert_cmpint(triggers_decide(&t, &c, 51 * S, 0, &s), ==, VERDICT_FIRE);
+	/* who does not say which process it was, is believed for the first that is told of */
+	g_assert_cmpint(decide(&t, failed("y.service"), 70 * S), ==, VERDICT_FIRE);
+	g_assert_cmpint(decide(&t, crash(200, "y.service"), 71 * S), ==, VERDICT_DUPLICATE);
+	c = crash(201, "y.service");
+	g_assert_cmpint(triggers_decide(&t, &c, 72 * S, 0, &s), ==, VERDICT_FIRE);
+	/* a worker that crashed, and the whole that fails for it */
+	g_assert_cmpint(decide(&t, crash(301, "z.service"), 90 * S), ==, VERDICT_FIRE);
+	g_assert_cmpint(decide(&t, (Cause){ CAUSE_UNIT, 300, 0, "z.service" }, 91 * S), ==, VERDICT_DUPLICATE);
+}
+
 /* Each kind has an interval of its own: what a program asks for does not cost its crash the snapshot. */
 static void test_kinds(void)
 {
@@ -167,6 +188,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/triggers/long-dump", test_long_dump);
 	g_test_add_func("/triggers/loop", test_loop);
 	g_test_add_func("/triggers/suppressed-sign", test_suppressed_sign);
+	g_test_add_func("/triggers/lives", test_lives);
 	g_test_add_func("/triggers/kinds", test_kinds);
 	g_test_add_func("/triggers/nameless", test_nameless);
 	return g_test_run();
