@@ -344,15 +344,13 @@ static void unit_is_evidence(Manager *m, const char *unit, const char *result, p
 		}
 }
 
-/* systemd has reaped it, but its message may be read before the pidfd is: the death first, whatever it was, so that the unit's
- * failure is a sign of it and not the other way round. */
-static void unit_settle(Manager *m, const char *unit)
+/* A process of it is a zombie: systemd speaks before it reaps, and then the kernel says how it ended. */
+static bool unit_is_dying(Manager *m, const char *unit)
 {
-	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
-		next = roster_next(&m->roster, p);
+	for (const Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))
 		if (p->grace && strcmp(p->peer.unit, unit) == 0)
-			(void)producer_settle(p);
-	}
+			return true;
+	return false;
 }
 
 static bool unit_wanted(const Session *s, const char *unit)
@@ -365,22 +363,53 @@ static bool unit_wanted(const Session *s, const char *unit)
 	return false;
 }
 
-void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid)
+static void unit_failed(Manager *m, const char *unit, const char *result, pid_t main_pid)
 {
 	char reason[400], pid[16];
 	const char *environment[] = { "unit", unit, "result", result, main_pid ? "pid" : NULL, pid, NULL };
 	const Telling t = { .cause = { .kind = CAUSE_UNIT, .pid = main_pid, .unit = unit }, .reason = reason,
 			    .environment = environment };
-	Manager *m = userdata;
 
 	(void)snprintf(pid, sizeof(pid), "%d", (int)main_pid);
-	unit_settle(m, unit);
 	if (result_is_signal(result))
 		unit_is_evidence(m, unit, result, main_pid);
 	(void)snprintf(reason, sizeof(reason), "unit %s failed: %s", unit, result);
 	for (Session *s = m->sessions; s; s = s->next)
 		if (s->running)
 			session_hear(m, s, &t, unit_wanted(s, unit));
+}
+
+/* The death first, whatever it was, so that the unit's failure is a sign of it and not the other way round. It is known within
+ * DEATH_GRACE_USEC, or never will be. */
+void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid)
+{
+	Manager *m = userdata;
+
+	if (!m->blind && m->n_failed < ELEMENTSOF(m->failed) && unit_is_dying(m, unit)) {
+		FailedUnit *u = &m->failed[m->n_failed];
+
+		*u = (FailedUnit){ .main_pid = main_pid };
+		(void)snprintf(u->unit, sizeof(u->unit), "%s", unit);
+		(void)snprintf(u->result, sizeof(u->result), "%s", result);
+		m->n_failed++;
+		return;
+	}
+	unit_failed(m, unit, result, main_pid);
+}
+
+void manager_release_units(Manager *m)
+{
+	u32 n = m->n_failed, kept = 0;
+
+	for (u32 i = 0; i < n; i++) {
+		const FailedUnit u = m->failed[i];
+
+		if (unit_is_dying(m, u.unit))
+			m->failed[kept++] = u;
+		else
+			unit_failed(m, u.unit, u.result, u.main_pid);
+	}
+	m->n_failed = kept;
 }
 
 static bool unit_was_recorded(Manager *m, const Session *s, const char *unit)

@@ -11,6 +11,12 @@
 #include "systemd/coredump.h"
 #include "systemd/units.h"
 
+/* A unit that failed, while a process of it is known to die and not yet how. */
+typedef struct {
+	char unit[256], result[32];
+	pid_t main_pid;
+} FailedUnit;
+
 struct Manager {
 	sd_event *event;
 	char *runtime_directory, *state_directory;
@@ -31,6 +37,8 @@ struct Manager {
 	CoreWatch *cores; /* while a session has on_coredump, and for a while after each crash */
 	u64 cores_until;
 	Deaths deaths;
+	FailedUnit failed[32];
+	u32 n_failed;
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;
 	sd_event_source *tick, *bump;
@@ -80,6 +88,8 @@ void manager_on_death(Manager *m, const Producer *p, const Death *death);
 /* One of p and dead: it may be gone by the time that its notice is read. */
 void manager_on_notice(Manager *m, Producer *p, Dead *dead, const struct wire_crash *notice);
 void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid);
+/* Those that waited for a death that is told of now. */
+void manager_release_units(Manager *m);
 void manager_on_core(void *userdata, const CoreDump *c);
 /* Says how many causes were suppressed, of series that are over. */
 void manager_settle_causes(Manager *m);

@@ -260,16 +260,6 @@ static int producer_on_death(sd_event_source *s, int fd, u32 revents, void *user
 	return 0;
 }
 
-bool producer_settle(Producer *p)
-{
-	Death death;
-
-	if (p->peer.pidfd < 0 || !death_from_pidfd(p->peer.pidfd, &death))
-		return false;
-	producer_die(p, &death);
-	return true;
-}
-
 bool producer_check(Producer *p)
 {
 	Death death = {};

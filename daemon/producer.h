@@ -64,8 +64,6 @@ DEFINE_CLEANUP(Producer *, producer_free)
 void producer_set_classes(Producer *p, Class **classes, u32 n);
 /* For a kernel without pidfds, from a timer: finds out that the program is gone, and calls died. True if so. */
 bool producer_check(Producer *p);
-/* Somebody says that it has ended: if the kernel says so, too, and how, calls died. True if so. */
-bool producer_settle(Producer *p);
 /* True if it is attached to a running session now. */
 bool producer_records(const Producer *p);
 u32 producer_n_active(const Producer *p);

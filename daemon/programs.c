@@ -34,6 +34,7 @@ static void program_died(void *userdata, Producer *p, const Death *death)
 		manager_on_death(m, p, death);
 	/* Its rings and ids stay; the snapshot, which begins when this turn's deaths are all known, finds them. */
 	program_retire(m, p);
+	manager_release_units(m);
 	for (s = m->sessions; s; s = s->next)
 		manager_session_changed(m, s);
 	manager_status_changed(m);

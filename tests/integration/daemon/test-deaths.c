@@ -223,6 +223,42 @@ static void test_report(House *h, gconstpointer unused)
 	g_assert_cmpuint(manager_report_unit(h->manager, "mysql.service", "it failed", on_saved, said), ==, 0);
 }
 
+static bool dying(void *userdata)
+{
+	Producer *p = roster_next(&((House *)userdata)->manager->roster, NULL);
+
+	return p && p->grace;
+}
+
+/* systemd speaks of a failure before it reaps, the kernel of the status behind it: the death comes first all the same. */
+static void test_zombie(House *h, gconstpointer unused)
+{
+	Producer *producer;
+	Program p;
+
+	skip_unless_told();
+	if (!death_is_told())
+		return;
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 10");
+	producer = roster_find(&h->manager->roster, p.pid);
+	free(producer->peer.unit);
+	producer->peer.unit = strdup("shop.service");
+	producer->peer.start_time++; /* the status of a zombie is hidden from a daemon that is not root */
+	program_tell(&p, "exit 3");
+	house_until(h, dying, h);
+	manager_on_unit_failed(h->manager, "shop.service", "exit-code", p.pid);
+	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
+	manager_on_unit_failed(h->manager, "other.service", "exit-code", 0); /* and nobody waits for another's death */
+	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 1);
+	house_await_snapshots(h, 1);
+	program_end(&p);
+	house_await_snapshots(h, 2);
+	g_assert_true(g_str_has_suffix(h->snapshot_path, "-exit"));
+	g_assert_nonnull(strstr(h->snapshot_reason, "exited with 3; unit shop.service failed: exit-code"));
+	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
+}
+
 static void test_on_coredump(House *h, gconstpointer unused)
 {
 	CoreDump core = { .signal = SIGABRT };
@@ -341,11 +377,6 @@ static void test_blind_unit(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
-static bool dying(void *userdata)
-{
-	return only(userdata)->grace != NULL;
-}
-
 /* systemd speaks while the daemon still waits for a status: the death that follows is no other one. */
 static void test_blind_unit_first(House *h, gconstpointer unused)
 {
@@ -443,6 +474,9 @@ int main(int argc, char **argv)
 	    "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = \"1M\"; }; "
 	    "idle: { autostart = true; events = [ \"nobody:*\" ]; memory = \"1M\"; }; };",
 	    test_report);
+	ADD("zombie",
+	    FLIGHT("snapshot: { on_exit_failure = true; on_unit_failure = [ \"*\" ]; min_interval = \"0\"; };"),
+	    test_zombie);
 	ADD("on-coredump", FLIGHT("snapshot: { on_crash = false; on_coredump = true; };"), test_on_coredump);
 	ADD("disaster", FLIGHT("buffers = \"per-process\"; snapshot: { min_interval = \"0\"; };"), test_disaster);
 	BLIND("silence", FLIGHT("snapshot: { on_exit_failure = true; };"), test_blind_silence);
