@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* From causes to automatic snapshots. A death is told of in several ways, at different times: by the dying program's own
+/* Causes of automatic snapshots. A death is told of in several ways, at different times: by the dying program's own
  * handler, by its pidfd, by systemd, by the journal. The first sign takes the snapshot, the others explain it. */
 #include "daemon/manager-private.h"
+#include "daemon/telling.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -10,117 +11,6 @@
 #include "lib/pattern.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
-
-_Static_assert(CAUSE_KINDS <= ELEMENTSOF(((SessionInfo *)0)->suppressed_by), "a count for each kind");
-
-/* One cause as it is told to each session in turn. */
-typedef struct {
-	Cause cause;
-	const char *reason;
-	const char *const *environment;
-	const char *coredump; /* file; NULL */
-} Telling;
-
-static void session_suppress(Session *s, const Telling *t)
-{
-	/* the first of a series is told of at once, those that follow by their number */
-	if (s->triggers.of[t->cause.kind].suppressed > 1)
-		return;
-	s->triggers.of[t->cause.kind].unsaid = 0;
-	journal_log(LOG_NOTICE,
-		    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_SUPPRESSED,
-				      .session = s->config->name,
-				      .trigger = cause_name(t->cause.kind),
-				      .reason = t->reason,
-				      .unit = t->cause.unit,
-				      .pid = t->cause.pid },
-		    "session '%s': no snapshot (%s): the last automatic one for a cause of this kind is less "
-		    "than snapshot.min_interval old; further ones are counted",
-		    s->config->name, t->reason);
-}
-
-/* The number of the snapshot that will be taken for it, or is being, or was; 0: none. */
-static u64 session_fire(Manager *m, Session *s, const Telling *t, bool *ret_suppressed)
-{
-	const char *trigger = cause_name(t->cause.kind), *reason = t->reason;
-	u64 now = manager_now(), number, n;
-	_cleanup_free_ char *more = NULL;
-	Failure f = FAILURE_NULL;
-	Sign *sign;
-
-	sign = triggers_find(&s->triggers, &t->cause, now);
-	if (!sign && jobs_join(m->jobs, s, reason, &number)) {
-		triggers_note(&s->triggers, &t->cause, now)->snapshot = number;
-		if (t->coredump)
-			jobs_explain(m->jobs, number, t->reason, t->coredump);
-		return number;
-	}
-	switch (triggers_decide(&s->triggers, &t->cause, now, s->config->snapshot.min_interval_ns, &sign)) {
-	case VERDICT_DUPLICATE:
-		if (sign->snapshot)
-			jobs_explain(m->jobs, sign->snapshot, reason, t->coredump);
-		return sign->snapshot;
-	case VERDICT_SUPPRESS:
-		*ret_suppressed = true;
-		session_suppress(s, t);
-		return 0;
-	case VERDICT_FIRE:
-		break;
-	}
-	n = triggers_take(&s->triggers, t->cause.kind);
-	if (n && asprintf(&more, "%s (since the last snapshot for a cause of this kind, %llu were not saved)", reason,
-			  (unsigned long long)n) >= 0)
-		reason = more;
-	if (jobs_add(m->jobs, s, trigger, reason, true, NULL, t->environment, NULL, NULL, NULL, &f) < 0) {
-		journal_log(LOG_ERR,
-			    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_FAILED,
-					      .session = s->config->name,
-					      .trigger = trigger,
-					      .reason = reason,
-					      .unit = t->cause.unit,
-					      .pid = t->cause.pid },
-			    "session '%s': no snapshot (%s): %s", s->config->name, reason, f.text);
-		return 0;
-	}
-	sign->snapshot = jobs_number(m->jobs);
-	if (t->coredump)
-		jobs_explain(m->jobs, sign->snapshot, t->reason, t->coredump);
-	return sign->snapshot;
-}
-
-/* To a session that wants no snapshot for this, it explains the one that it may have taken. */
-static void session_hear(Manager *m, Session *s, const Telling *t, bool wanted)
-{
-	bool suppressed;
-	Sign *sign;
-
-	if (wanted) {
-		(void)session_fire(m, s, t, &suppressed);
-		return;
-	}
-	sign = triggers_find(&s->triggers, &t->cause, manager_now());
-	if (sign && sign->snapshot)
-		jobs_explain(m->jobs, sign->snapshot, t->reason, t->coredump);
-}
-
-void manager_settle_causes(Manager *m)
-{
-	for (Session *s = m->sessions; s; s = s->next) {
-		for (u32 k = 0; k < CAUSE_KINDS; k++) {
-			u64 n = triggers_settle(&s->triggers, k, manager_now(),
-						s->config->snapshot.min_interval_ns);
-
-			if (n)
-				journal_log(LOG_NOTICE,
-					    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_SUPPRESSED,
-							      .session = s->config->name,
-							      .trigger = cause_name(k) },
-					    "session '%s': %llu more causes of kind '%s' came too soon after the "
-					    "last snapshot and were not saved",
-					    s->config->name, (unsigned long long)n, cause_name(k));
-		}
-	}
-}
 
 /* ---- deaths ---- */
 
@@ -205,7 +95,7 @@ static void victim_tell(Manager *m, const Victim *v, const CauseKind kinds[2], c
 		if (!victim_was_recorded(v, s))
 			continue;
 		t.cause = (Cause){ kind, v->pid, v->start_time, v->unit };
-		session_hear(m, s, &t, is_wanted(c, kind));
+		telling_hear(m, s, &t, is_wanted(c, kind));
 	}
 }
 
@@ -376,7 +266,7 @@ static void unit_failed(Manager *m, const char *unit, const char *result, pid_t 
 	(void)snprintf(reason, sizeof(reason), "unit %s failed: %s", unit, result);
 	for (Session *s = m->sessions; s; s = s->next)
 		if (s->running)
-			session_hear(m, s, &t, unit_wanted(s, unit));
+			telling_hear(m, s, &t, unit_wanted(s, unit));
 }
 
 /* The death first, whatever it was, so that the unit's failure is a sign of it and not the other way round. It is known within
@@ -442,7 +332,7 @@ u32 manager_report_unit(Manager *m, const char *unit, const char *reason, UnitSa
 
 		if (!s->running || !s->n_owners || (any && !unit_was_recorded(m, s, unit)))
 			continue;
-		number = session_fire(m, s, &t, &suppressed);
+		number = telling_fire(m, s, &t, &suppressed);
 		if (number) {
 			saved(userdata, s->config->name, jobs_path(m->jobs, number));
 			n++;
@@ -504,7 +394,7 @@ void manager_on_event(Manager *m, const Producer *p, const Class *class)
 	}
 	for (Session *s = m->sessions; s; s = s->next)
 		if (session_records(s, p) && manager_is_trigger(s, class))
-			session_hear(m, s, &t, true);
+			telling_hear(m, s, &t, true);
 }
 
 u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed)
@@ -524,7 +414,7 @@ u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *r
 
 		if (!session_records(s, p))
 			continue;
-		n += session_fire(m, s, &t, &suppressed) != 0;
+		n += telling_fire(m, s, &t, &suppressed) != 0;
 		*ret_suppressed += suppressed;
 	}
 	return n;

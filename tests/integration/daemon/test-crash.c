@@ -259,12 +259,10 @@ int main(int argc, char **argv)
 		g_test_add(name, House, &ways[i], up, test_way, house_down);
 	}
 #define ADD(name, fn) g_test_add("/crash/" name, House, NULL, up, fn, house_down)
-#ifndef __SANITIZE_ADDRESS__
 	g_test_add("/crash/overflow/main", House, "handler record 10 ready wait overflow", up, test_overflow,
 		   house_down);
 	g_test_add("/crash/overflow/thread", House, "record 10 ready wait thread handler overflow", up,
 		   test_overflow, house_down);
-#endif
 	ADD("return", test_return);
 	ADD("exit", test_exit);
 	ADD("jump", test_jump);
