@@ -37,7 +37,11 @@ typedef struct {
 /* Automatic snapshots. 0 means "no limit" for sizes, counts and times. */
 typedef struct {
 	bool on_crash;
+	bool on_exit_failure;	 /* a recorded program exits with another status than 0 */
+	bool on_unknown_death;	 /* ... is gone, and nobody says how */
+	bool on_coredump;	 /* ... is in a core dump that the journal tells of */
 	Strings on_unit_failure; /* globs of unit names */
+	Strings on_event;	 /* patterns: an event that is recorded */
 	RetentionConfig keep; /* of the session's snapshots */
 	u64 min_interval_ns; /* between automatic snapshots of this session */
 	u64 duration_ns;     /* save only the newest so much; 0: all */

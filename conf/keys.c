@@ -207,10 +207,23 @@ const Key keys[] = {
 	SNAPSHOT("on_crash", KEY_BOOL, on_crash, "bool", "true or false", "true",
 		 "Take a snapshot when a recorded program dies by a signal other than HUP, INT, TERM and "
 		 "PIPE, which end a program in order."),
+	SNAPSHOT("on_exit_failure", KEY_BOOL, on_exit_failure, "bool", "true or false", "false",
+		 "Take a snapshot when a recorded program exits with a status that is not 0. Needs a kernel "
+		 "that says how programs end (Linux 6.15)."),
+	SNAPSHOT("on_unknown_death", KEY_BOOL, on_unknown_death, "bool", "true or false", "false",
+		 "Take a snapshot when a recorded program is gone and nothing says how it ended, as on kernels "
+		 "before Linux 6.15. There an exit in order looks the same."),
+	SNAPSHOT("on_coredump", KEY_BOOL, on_coredump, "bool", "true or false", "false",
+		 "Take a snapshot when the journal tells of a core dump of a recorded program, if its death has "
+		 "not led to one before. After a crash the journal is looked at for a while in any case, so "
+		 "that what is said of the snapshot names the core dump."),
 	SNAPSHOT("on_unit_failure", KEY_LIST, on_unit_failure, "list",
 		 "patterns of systemd unit names", "[ ]",
 		 "Take a snapshot when one of these units enters the state `failed`.",
 		 .check = item_unit),
+	SNAPSHOT("on_event", KEY_LIST, on_event, "list", "patterns of PROVIDER:EVENT", "[ ]",
+		 "Take a snapshot when one of these events is recorded, if the session records it.",
+		 .check = item_event),
 	SNAPSHOT("max_count", KEY_COUNT, keep.max_count, "count", "1 to 100000, or 0 for no limit", "20",
 		 "Keep at most so many snapshots; the oldest go first.", .min = 1, .max = 100000,
 		 .none = true),
@@ -227,8 +240,8 @@ const Key keys[] = {
 		 .min = M, .max = 1024 * T, .none = true),
 	SNAPSHOT("min_interval", KEY_TIME, min_interval_ns, "time",
 		 "1ms to 30d, or 0 for no limit", "\"10s\"",
-		 "The least time between two automatic snapshots of the session, so that a crash loop "
-		 "does not fill the disk. Those asked for are always taken.",
+		 "The least time between two automatic snapshots of the session for one cause, so that a crash "
+		 "loop does not fill the disk. Those asked for are always taken.",
 		 .min = NSEC_PER_MSEC, .max = 30 * DAY, .none = true),
 	SNAPSHOT("duration", KEY_TIME, duration_ns, "time", "1ms to 30d, or 0 for all", "\"0\"",
 		 "Save only the newest so much of the rings.", .min = NSEC_PER_MSEC, .max = 30 * DAY,

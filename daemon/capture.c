@@ -270,7 +270,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 	if (!c.rings || !jobs)
 		return -ENOMEM;
 
-	/* everything that takes time is done before anybody is held off */
+	/* everything that takes time is done before anybody is held off, unless the past matters more than the present */
 	for (size_t i = 0; i < n; i++) {
 		for (u32 j = 0; j < geometry_rings(sources[i].geometry); j++) {
 			CaptureRing *ring = &c.rings[c.n_rings];
@@ -286,14 +286,15 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 			ring->sub_size = job->reader.sub_size;
 			/* a ring that nobody wrote yet gets addresses later, should it begin just
 			 * now */
-			if (load_relaxed_u64(&job->reader.line->offset) == 0)
+			if (limit->urgent || load_relaxed_u64(&job->reader.line->offset) == 0)
 				continue;
 			r = ring_prepare(ring, &job->reader);
 			if (r < 0)
 				return r;
 		}
 	}
-	c.realtime_offset_ns = realtime_offset(clock);
+	if (!limit->urgent)
+		c.realtime_offset_ns = realtime_offset(clock);
 	nice_before = hurry();
 
 	c.cut = record_clock_now(clock);
@@ -314,6 +315,12 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		/* relaxed: a counter */
 		ring->unpinned = load_relaxed_u64(&jobs[i].reader.line->unpinned);
 		jobs[i].recent = load_relaxed_u64(&jobs[i].reader.line->base);
+	}
+	if (limit->urgent)
+		c.realtime_offset_ns = realtime_offset(clock);
+	for (size_t i = 0; i < c.n_rings; i++) {
+		CaptureRing *ring = c.rings + i;
+
 		if (ring->offset && !ring->copy)
 			r = ring_prepare(ring, &jobs[i].reader);
 		if (r < 0) {

@@ -17,6 +17,9 @@ typedef struct {
 typedef struct {
 	u64 duration_ns;
 	u64 ring_bytes; /* the newest so many of each ring are enough */
+	/* The cut first, then memory for the copies: writers are held off for longer, and what they push out of the rings until
+	 * the cut is less by all that the memory takes (some milliseconds for each 16 MB). For a crash. */
+	bool urgent;
 } CaptureLimit;
 
 /* One ring that has, or had, content. */

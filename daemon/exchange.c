@@ -129,6 +129,11 @@ uid_t exchange_uid(const Exchange *x)
 	return x->uid;
 }
 
+pid_t exchange_pid(const Exchange *x)
+{
+	return x->pid;
+}
+
 const struct wire_hello *exchange_hello(const Exchange *x)
 {
 	return &x->hello;
@@ -283,7 +288,7 @@ static int request_snapshot(Exchange *x, const struct wire_snapshot *m, size_t s
 	return 0;
 }
 
-/* 0, or negative: drop. */
+/* 0; 1: it was all there is to say; or negative: drop. */
 static int exchange_request(Exchange *x, const void *message, size_t size)
 {
 	int type = wire_check(message, size);
@@ -298,6 +303,14 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 		return request_snapshot(x, message, size);
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_PROGRAM && !x->named && x->n_classes == 0)
 		return request_program(x, message);
+	if (x->state == EXCHANGE_HELLO && type == WIRE_CRASH) {
+		x->set->handler.crashed(x->set->userdata, x, message);
+		return 1;
+	}
+	if (x->state == EXCHANGE_HELLO && type == WIRE_EVENT) {
+		x->set->handler.recorded(x->set->userdata, x, message);
+		return 1;
+	}
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_CLASSES)
 		return request_classes(x, message, size);
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_END && x->n_classes == x->hello.n_classes) {
@@ -386,7 +399,7 @@ static int exchange_turn(Exchange *x)
 		if ((size_t)n > WIRE_MAX)
 			return -EBADMSG;
 		r = exchange_request(x, set->buffer, (size_t)n);
-		if (r < 0)
+		if (r)
 			return r;
 	}
 	/* the last message of this turn may have been the one to answer, and no other will wake us */

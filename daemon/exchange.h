@@ -15,6 +15,9 @@ typedef struct Exchange Exchange;
 typedef struct {
 	void (*synchronise)(void *userdata, Exchange *x);
 	void (*snapshot)(void *userdata, Exchange *x, const u64 cookie[2], const char *reason);
+	/* Notices: nobody waits for an answer, and who sent one is known by the connection's credentials alone. */
+	void (*crashed)(void *userdata, Exchange *x, const struct wire_crash *m);
+	void (*recorded)(void *userdata, Exchange *x, const struct wire_event *m);
 	/* A program did not wait for its answer. */
 	void (*late)(void *userdata);
 } ExchangeHandler;
@@ -38,6 +41,7 @@ void exchanges_clear(Exchanges *set);
 
 int exchange_fd(const Exchange *x);
 uid_t exchange_uid(const Exchange *x);
+pid_t exchange_pid(const Exchange *x);
 const struct wire_hello *exchange_hello(const Exchange *x);
 /* What the program said it is, fit to be shown: the path of its executable, and its build id in hexadecimal; "" if nothing. */
 const char *exchange_exe(const Exchange *x);

@@ -55,6 +55,8 @@ Job *job_free(Job *b)
 	free(b->session_name);
 	free(b->trigger);
 	free(b->reason);
+	free(b->late);
+	free(b->coredump);
 	free(b->directory);
 	free(b->name);
 	free(b->path);
@@ -204,6 +206,8 @@ int job_gather(Job *b, Failure *f)
 			(TraceEnvironment){ b->environment[i], b->environment[i + 1] };
 	t->duration_ns = pick(b->options.duration_ns, s->config->snapshot.duration_ns);
 	t->max_size = pick(b->options.max_size, s->config->snapshot.max_snapshot_size);
+	/* of a program that is about to die, or just has: nothing else is so easily pushed out by those that live */
+	t->urgent = strcmp(b->trigger, cause_name(CAUSE_CRASH)) == 0;
 	t->discard = s->config->policy != POLICY_OVERWRITE;
 	if (t->max_size && t->max_size < b->bytes)
 		b->bytes = t->max_size;

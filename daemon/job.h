@@ -19,7 +19,10 @@ struct Job {
 	SessionConfig *config; /* own copy, of when it was taken up */
 	char *session_name, *trigger, *reason, *directory, *name, *path;
 	u64 usec; /* that its name says */
+	u64 number; /* among all jobs, from 1 */
 	bool automatic;
+	char *late; /* reasons that came when it was being written; NULL: none */
+	char *coredump; /* file, once it is known */
 	SnapshotOptions options;
 	SnapshotDone done;
 	void *userdata;

@@ -6,13 +6,12 @@
 #include <time.h>
 
 #include "daemon/job.h"
+#include "daemon/reasons.h"
 #include "daemon/retention.h"
 #include "daemon/worker.h"
 #include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
-
-#define REASON_MAX	 2048 /* all reasons of one snapshot together */
 
 struct Jobs {
 	Ground *ground;
@@ -21,7 +20,8 @@ struct Jobs {
 	Job *first;
 	u32 n; /* from first on */
 	Job *copying, *copied, *writing; /* on their way: with the copier, before the writer, with it */
-	u64 last_name_usec;
+	u64 last_name_usec, last_number;
+	Reasons saved;
 	JobsObserver observer;
 	void *userdata;
 };
@@ -69,8 +69,20 @@ static void job_drop_dead(Job *b, Session *s)
 	}
 }
 
+/* What the cause said of it; NULL: nothing. */
+static const char *job_environment(const Job *b, const char *key)
+{
+	for (size_t i = 0; i + 1 < b->n_environment; i += 2)
+		if (strcmp(b->environment[i], key) == 0 && b->environment[i + 1][0])
+			return b->environment[i + 1];
+	return NULL;
+}
+
 static void job_learn(Job *b)
 {
+	const char *pid = job_environment(b, "pid");
+	const Saved saved = { b->number, b->session_name, b->path, b->trigger,
+			      (char *)job_environment(b, "unit"), pid ? (pid_t)atoi(pid) : 0 };
 	Session *s = b->session;
 	const SnapshotResult *t = &b->result;
 	u64 lost = t->overwritten;
@@ -82,6 +94,10 @@ static void job_learn(Job *b)
 				      .session = b->session_name,
 				      .path = b->path,
 				      .trigger = b->trigger,
+				      .reason = b->reason,
+				      .unit = saved.unit,
+				      .pid = saved.pid,
+				      .coredump = b->coredump,
 				      .lost = lost,
 				      .has_lost = true },
 		    "session '%s': snapshot %s (%s): %llu records", b->session_name, b->path,
@@ -95,6 +111,10 @@ static void job_learn(Job *b)
 			    "library of ours writes and were left out, %llu stamps went backwards",
 			    b->session_name, (unsigned long long)t->corrupt_subs,
 			    (unsigned long long)t->corrupt_records, (unsigned long long)t->clamped);
+	if (b->automatic)
+		reasons_save(&b->queue->saved, &saved);
+	if (b->late)
+		reasons_say(&b->queue->saved, b->number, b->late, b->coredump);
 	if (!s)
 		return;
 	/* counters say nothing of rings that a Clear took away meanwhile */
@@ -268,6 +288,7 @@ Jobs *jobs_free(Jobs *j)
 	/* A job that is still at work keeps all it was handed: the process is about to end. */
 	j->copier = worker_free(j->copier);
 	j->writer = worker_free(j->writer);
+	reasons_clear(&j->saved);
 	free(j);
 	return NULL;
 }
@@ -301,6 +322,7 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	b->ground = j->ground;
 	b->session = s;
 	b->automatic = automatic;
+	b->number = ++j->last_number;
 	if (options)
 		b->options = *options;
 	b->session_name = strdup(s->config->name);
@@ -330,25 +352,59 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	return 0;
 }
 
-bool jobs_join(Jobs *j, const Session *s, const char *reason)
+u64 jobs_number(const Jobs *j)
+{
+	return j->last_number;
+}
+
+const char *jobs_path(const Jobs *j, u64 number)
+{
+	const Job *const cut[] = { j->copying, j->copied, j->writing };
+
+	for (const Job *b = j->first; b; b = b->next)
+		if (b->number == number)
+			return b->path;
+	for (size_t i = 0; i < ELEMENTSOF(cut); i++)
+		if (cut[i] && cut[i]->number == number)
+			return cut[i]->path;
+	return reasons_path(&j->saved, number);
+}
+
+bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number)
 {
 	for (Job *b = j->first; b; b = b->next) {
-		_cleanup_free_ char *both = NULL;
-
 		if (b->session != s || !b->automatic)
 			continue;
-		if (strlen(b->reason) + strlen(reason) + 2 > REASON_MAX)
-			return true; /* a disaster of hundreds: the snapshot is theirs too */
-		if (asprintf(&both, "%s; %s", b->reason, reason) < 0) {
-			both = NULL;
-			return true;
-		}
-		free(b->reason);
-		b->reason = steal_ptr(both);
+		reasons_add(&b->reason, reason);
+		*ret_number = b->number;
 		state_job(j->ground->state, b);
 		return true;
 	}
 	return false;
+}
+
+void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump)
+{
+	Job *b = j->first;
+
+	while (b && b->number != number)
+		b = b->next;
+	/* The copier does not look at reasons; the writer does, from the moment it has the job. */
+	if (!b && j->copying && j->copying->number == number)
+		b = j->copying;
+	if (!b && j->copied && j->copied->number == number)
+		b = j->copied;
+	if (b) {
+		reasons_add(&b->reason, more);
+		b->snapshot.reason = b->reason;
+	} else if (j->writing && j->writing->number == number) {
+		b = j->writing;
+		reasons_add(&b->late, more);
+	} else {
+		reasons_say(&j->saved, number, more, coredump);
+	}
+	if (b && coredump && !b->coredump)
+		b->coredump = strdup(coredump);
 }
 
 void jobs_forget(Jobs *j, const Session *s)

@@ -198,6 +198,8 @@ static int manager_open(Manager *m, Config *config, Takeover *t, int listen_fd)
 	Failure f = FAILURE_NULL, warning = FAILURE_NULL;
 	int r;
 
+	/* before there are threads that a copy of the process would lack */
+	m->blind = !death_is_told();
 	m->writings = (Writings){ .event = m->event,
 				  .observer = { .completed = manager_on_trace, .changed = manager_on_writing },
 				  .userdata = m };
@@ -336,6 +338,7 @@ Manager *manager_free(Manager *m)
 	if (!m)
 		return NULL;
 	m->units = m->units ? unit_watch_free(m->units) : NULL;
+	m->cores = core_watch_free(m->cores);
 	m->tick = sd_event_source_disable_unref(m->tick);
 	m->bump = sd_event_source_disable_unref(m->bump);
 	m->status = sd_event_source_disable_unref(m->status);

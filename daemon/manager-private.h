@@ -3,11 +3,19 @@
  * (programs.c), causes of snapshots (causes.c), seldom things (chores.c), and the line for systemctl status (status.c). */
 #pragma once
 
+#include "daemon/deaths.h"
 #include "daemon/jobs.h"
 #include "daemon/listener.h"
 #include "daemon/manager.h"
 #include "daemon/roster.h"
+#include "systemd/coredump.h"
 #include "systemd/units.h"
+
+/* A unit that failed, while a process of it is known to die and not yet how. */
+typedef struct {
+	char unit[256], result[32];
+	pid_t main_pid;
+} FailedUnit;
 
 struct Manager {
 	sd_event *event;
@@ -26,7 +34,13 @@ struct Manager {
 	Roster roster;
 	Writings writings;
 	u64 born; /* CLOCK_MONOTONIC; 0: old enough to be called healthy */
-	UnitWatch *units; /* while a session has on_unit_failure */
+	bool blind; /* the kernel does not say how programs end */
+	UnitWatch *units; /* while a session has on_unit_failure, or on_crash and we are blind */
+	CoreWatch *cores; /* while a session has on_coredump, and for a while after each crash */
+	u64 cores_until;
+	Deaths deaths;
+	FailedUnit failed[32];
+	u32 n_failed;
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;
 	sd_event_source *tick, *bump;
@@ -50,8 +64,10 @@ u64 manager_now(void);
 int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failure *f);
 void manager_drop_session(Manager *m, Session *s);
 void manager_session_changed(Manager *m, Session *s);
-/* Watches units if a session asks for it. */
-void manager_watch_units(Manager *m);
+/* Watches units and the journal's core dumps if a session asks for it. */
+void manager_watch(Manager *m);
+/* The journal may soon tell of a core dump that explains a death. */
+void manager_expect_core(Manager *m);
 /* Takes limits and the rest of a new daemon configuration; ends with config->daemon emptied. */
 int manager_apply_daemon(Manager *m, DaemonConfig *daemon);
 /* reload.c: the difference between what is there and the sessions of the configuration, which loses those that are taken.
@@ -77,7 +93,17 @@ void manager_status_say(Manager *m);
 void manager_status_changed(Manager *m);
 
 /* causes.c */
-void manager_on_crash(Manager *m, const Producer *p, const Death *death);
-void manager_on_unit_failed(void *userdata, const char *unit, const char *result);
+void manager_on_death(Manager *m, const Producer *p, const Death *death);
+/* One of p and dead: it may be gone by the time that its notice is read. */
+void manager_on_notice(Manager *m, Producer *p, Dead *dead, const struct wire_crash *notice);
+void manager_on_unit_failed(void *userdata, const char *unit, const char *result, pid_t main_pid);
+/* Those that waited for a death that is told of now. */
+void manager_release_units(Manager *m);
+void manager_on_core(void *userdata, const CoreDump *c);
+/* Says how many causes were suppressed, of series that are over. */
+void manager_settle_causes(Manager *m);
+/* Whether the session takes a snapshot when an event of this class is recorded in it. */
+bool manager_is_trigger(const Session *s, const Class *class);
+void manager_on_event(Manager *m, const Producer *p, const Class *class);
 /* The program's own request. How many sessions will be snapshot; *ret_suppressed: how many not, for it is too soon. */
 u32 manager_on_request(Manager *m, const Producer *p, const char *reason, u32 *ret_suppressed);

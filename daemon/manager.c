@@ -72,7 +72,7 @@ int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failur
 	m->n_sessions++;
 	state_session_config(s);
 	state_session(s);
-	manager_watch_units(m);
+	manager_watch(m);
 	manager_status_changed(m);
 	if (m->observer.session_added)
 		m->observer.session_added(m->userdata, s);
@@ -97,7 +97,7 @@ void manager_drop_session(Manager *m, Session *s)
 	manager_status_changed(m);
 	if (name && m->observer.session_removed)
 		m->observer.session_removed(m->userdata, name);
-	manager_watch_units(m);
+	manager_watch(m);
 }
 
 static int manager_get(Manager *m, const char *name, Session **ret, Failure *f)
@@ -241,7 +241,7 @@ int manager_configure_session(Manager *m, SessionConfig *config, Failure *f)
 	r = session_configure(s, config, f);
 	if (r < 0)
 		return r;
-	manager_watch_units(m);
+	manager_watch(m);
 	manager_session_changed(m, s);
 	return 0;
 }
@@ -294,21 +294,4 @@ void manager_observe(Manager *m, const ManagerObserver *observer, void *userdata
 {
 	m->observer = observer ? *observer : (ManagerObserver){};
 	m->userdata = userdata;
-}
-
-void manager_watch_units(Manager *m)
-{
-	bool wanted = false;
-	int r;
-
-	for (const Session *s = m->sessions; s && !wanted; s = s->next)
-		wanted = s->config->snapshot.on_unit_failure.n > 0;
-	if (wanted && !m->units) {
-		r = unit_watch_new(&m->units, m->event, manager_on_unit_failed, m);
-		if (r < 0)
-			log_warning("cannot watch units, so on_unit_failure has no effect: %s",
-				    strerror(-r));
-	} else if (!wanted && m->units) {
-		m->units = unit_watch_free(m->units);
-	}
 }

@@ -79,6 +79,12 @@ int manager_snapshot(Manager *m, const char *name, const char *trigger, const ch
 		     const SnapshotOptions *options, SnapshotDone done, void *userdata, char **ret_path,
 		     Failure *f);
 
+/* Somebody who knows says that a unit has failed: a snapshot of each running session that recorded it lately, or of all if none
+ * did, unless the failure was saved already or the last one is too recent. saved is called for each with where it is, or will
+ * be. Returns how many. */
+typedef void (*UnitSaved)(void *userdata, const char *session, const char *path);
+u32 manager_report_unit(Manager *m, const char *unit, const char *reason, UnitSaved saved, void *userdata);
+
 /* ---- looking ---- */
 Session *manager_find(Manager *m, const char *name);
 Session *manager_first(Manager *m);
@@ -129,6 +135,7 @@ typedef struct {
 	u64 unreadable;	   /* records that no library of ours writes, left out */
 	u64 unwritten;	   /* records that were on their way to a file when that was given up */
 	u64 suppressed;	   /* automatic snapshots not taken because of min_interval */
+	u64 suppressed_by[8]; /* the same by cause, CAUSE_* of triggers.h */
 	u64 clamped;	   /* stamps that a producer set backwards */
 	u64 corrupt;	   /* sub-buffers that could not be believed */
 	double fill;	   /* 0..1: how full the fullest ring is */

@@ -249,6 +249,23 @@ static bool death_from_stat(const Peer *peer, Death *ret)
 	return true;
 }
 
+bool death_is_told(void)
+{
+	_cleanup_close_ int pidfd = -1;
+	Death death;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(0);
+	if (pid < 0)
+		return false;
+	/* it cannot be reaped, and its number be another's, before we do it */
+	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return pidfd >= 0 && death_from_pidfd(pidfd, &death);
+}
+
 static void producer_die(Producer *p, const Death *death)
 {
 	char how[64];

@@ -50,6 +50,7 @@ struct Producer {
 	u32 n_classes;
 	u64 missed, failed;
 	bool kept; /* its pidfd outlives the daemon */
+	u64 crashed; /* when its handler, or who else knows, said so: its death is no news then; 0: nobody did */
 	Attachment *attachments;
 	sd_event_source *death, *grace;
 	ProducerDied died;
@@ -76,6 +77,8 @@ bool producer_check(Producer *p);
 bool producer_records(const Producer *p);
 u32 producer_n_active(const Producer *p);
 
+/* Whether this kernel says how a process ended that is not a child of ours. Looks at one that it makes. */
+bool death_is_told(void);
 /* "killed by signal 11 (SIGSEGV)", "exited with 1", "ended" */
 void death_describe(const Death *death, char *ret, size_t size);
 /* By a signal, but not by one of those that systemd takes for a clean end (SIGHUP, SIGINT, SIGTERM, SIGPIPE): every `systemctl stop`

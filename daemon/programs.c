@@ -32,10 +32,11 @@ void manager_program_died(void *userdata, Producer *p, const Death *death)
 	Manager *m = userdata;
 	Session *s;
 
-	if (death_is_crash(death) && producer_records(p))
-		manager_on_crash(m, p, death);
+	if (producer_records(p))
+		manager_on_death(m, p, death);
 	/* Its rings and ids stay; the snapshot, which begins when this turn's deaths are all known, finds them. */
 	program_retire(m, p);
+	manager_release_units(m);
 	for (s = m->sessions; s; s = s->next)
 		manager_session_changed(m, s);
 	manager_status_changed(m);
@@ -163,6 +164,32 @@ static int answer_session(Exchange *x, Session *s, Producer *p, u8 *buffer, u16 
 	return 1;
 }
 
+/* The classes of which the program is to tell when it records one. 0 or -ENOMEM. */
+static int answer_triggers(Manager *m, Exchange *x, const Producer *p)
+{
+	struct {
+		struct wire_triggers m;
+		u8 bits[WIRE_MAX_CLASSES / 8];
+	} t;
+	size_t size = sizeof(t.m) + (p->n_classes + 7) / 8;
+	bool any = false;
+
+	if (!(exchange_hello(x)->flags & WIRE_HELLO_TRIGGERS))
+		return 0;
+	memset(&t, 0, sizeof(t));
+	for (const Session *s = m->sessions; s; s = s->next) {
+		if (s->config->snapshot.on_event.n == 0 || !session_records(s, p))
+			continue;
+		for (u32 i = 0; i < p->n_classes; i++)
+			if (manager_is_trigger(s, p->classes[i])) {
+				t.bits[i / 8] |= (u8)(1u << i % 8);
+				any = true;
+			}
+	}
+	t.m = (struct wire_triggers){ wire_header(WIRE_TRIGGERS, (u32)size), p->n_classes, 0 };
+	return any ? exchange_reply(x, &t, size, NULL) : 0;
+}
+
 static int refusal_errno(int r)
 {
 	return r == -EDQUOT ? EDQUOT : r == -ENOMEM ? ENOMEM : r == -EBUSY ? EBUSY : EPERM;
@@ -218,7 +245,7 @@ static void programs_synchronise(void *userdata, Exchange *x)
 	/* one session without memory does not cost the others; all of them do say why */
 	if (n_failed && n_sessions == 0)
 		exchange_refuse(x, refusal_errno(first), f.text);
-	else if (exchange_reply(x, &done, sizeof(done), NULL) < 0)
+	else if (answer_triggers(m, x, p) < 0 || exchange_reply(x, &done, sizeof(done), NULL) < 0)
 		exchange_refuse(x, ENOMEM, "out of memory");
 	state_program(m->ground.state, p);
 	sessions_changed_of(m, p);
@@ -256,6 +283,37 @@ static void programs_snapshot(void *userdata, Exchange *x, const u64 cookie[2], 
 		exchange_refuse(x, ENOMEM, "out of memory");
 }
 
+/* Who sent a notice. It may be gone, and even its number another's, whose image has another cookie; what the notice leads to
+ * is done to the producer that is known. */
+static Producer *program_speaking(Manager *m, Exchange *x, const u64 cookie[2])
+{
+	Producer *p = roster_find(&m->roster, exchange_pid(x));
+
+	if (!p || p->peer.uid != exchange_uid(x) || memcmp(p->cookie, cookie, sizeof(p->cookie)) != 0)
+		return NULL;
+	return p;
+}
+
+static void programs_crashed(void *userdata, Exchange *x, const struct wire_crash *notice)
+{
+	Manager *m = userdata;
+	Producer *p = program_speaking(m, x, notice->cookie);
+	Dead *dead = p ? NULL : deaths_of_pid(&m->deaths, exchange_pid(x), manager_now());
+
+	if (dead && (dead->uid != exchange_uid(x) || memcmp(dead->cookie, notice->cookie, sizeof(dead->cookie)) != 0))
+		dead = NULL;
+	if (dead || (p && producer_records(p)))
+		manager_on_notice(m, p, dead, notice);
+}
+
+static void programs_recorded(void *userdata, Exchange *x, const struct wire_event *m)
+{
+	Producer *p = program_speaking(userdata, x, m->cookie);
+
+	if (p && m->class < p->n_classes)
+		manager_on_event(userdata, p, p->classes[m->class]);
+}
+
 static int bump_on_time(sd_event_source *s, u64 usec, void *userdata)
 {
 	Manager *m = userdata;
@@ -287,6 +345,8 @@ static void programs_late(void *userdata)
 const ExchangeHandler manager_programs = {
 	.synchronise = programs_synchronise,
 	.snapshot = programs_snapshot,
+	.crashed = programs_crashed,
+	.recorded = programs_recorded,
 	.late = programs_late,
 };
 

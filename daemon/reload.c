@@ -136,7 +136,7 @@ void manager_apply_sessions(Manager *m, Config *config, bool restoring)
 		if (config->sessions[i])
 			config->sessions[n++] = config->sessions[i];
 	config->n_sessions = n;
-	manager_watch_units(m);
+	manager_watch(m);
 }
 
 /* Whether every new or changed session could be made at all, before anything is changed. */

@@ -14,6 +14,8 @@ void manager_restate(void *userdata)
 		if (i->said)
 			state_session_said(s, i->config->name, i->said);
 		state_session(i);
+		if (i->triggers.n)
+			state_signs(i);
 		for (Owner *o = i->owners; o; o = o->next) {
 			state_owner(o);
 			state_ids(o);

@@ -190,6 +190,35 @@ static int read_said(Restored *r, const char *line)
 	return s && line_get_number(line, "hash", &s->said) ? 0 : -EBADMSG;
 }
 
+/* As long as it was written by a daemon that has as many of them; else it stays as it is. */
+static void get_array(const char *line, const char *key, void *ret, size_t size)
+{
+	size_t n = 0;
+	_cleanup_free_ u8 *bytes = line_get_bytes(line, key, &n);
+
+	if (bytes && n == size)
+		memcpy(ret, bytes, size);
+}
+
+static int read_signs(Restored *r, const char *line)
+{
+	_cleanup_free_ char *name = line_get_text(line, "name");
+	RestoredSession *s = name ? *session_at(r, name) : NULL;
+
+	if (!s || !line_get_u32(line, "n", UINT32_MAX, &s->triggers.n))
+		return -EBADMSG;
+	get_array(line, "recent", s->triggers.recent, sizeof(s->triggers.recent));
+	for (u32 i = 0; i < TRIGGER_RECENT; i++) {
+		Sign *sign = &s->triggers.recent[i];
+
+		sign->unit[sizeof(sign->unit) - 1] = 0;
+		sign->kind = MIN(sign->kind, CAUSE_KINDS - 1);
+		/* numbers of jobs began anew */
+		sign->snapshot = 0;
+	}
+	return 0;
+}
+
 static int read_session(Restored *r, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name");
@@ -207,10 +236,9 @@ static int read_session(Restored *r, const char *line)
 	(void)line_get_number(line, "written", &s->written);
 	(void)line_get_number(line, "clamped", &s->clamped);
 	(void)line_get_number(line, "corrupt", &s->corrupt);
-	(void)line_get_number(line, "suppressed", &s->suppressed);
 	(void)line_get_number(line, "unwritten", &s->unwritten);
 	(void)line_get_number(line, "renewals", &s->renewals);
-	(void)line_get_number(line, "fired", &s->fired);
+	get_array(line, "causes", s->triggers.of, sizeof(s->triggers.of));
 	s->last_snapshot = line_get_text(line, "last_snapshot");
 	s->last_trace = line_get_text(line, "last_trace");
 	get_counters(line, &s->past);
@@ -509,6 +537,7 @@ static int read_line(void *userdata, const char *line)
 		{ "said", read_said },
 		{ "session", read_session },
 		{ "session-gone", read_session_gone },
+		{ "signs", read_signs },
 		{ "owner", read_owner },
 		{ "owner-gone", read_owner_gone },
 		{ "id", read_id },

@@ -41,7 +41,8 @@ struct RestoredSession {
 	bool again; /* it ran, but cannot run on: it begins anew */
 	u32 slot, generation;
 	struct geometry geometry;
-	u64 written, clamped, corrupt, suppressed, unwritten, renewals, fired;
+	u64 written, clamped, corrupt, unwritten, renewals;
+	Triggers triggers;
 	char *last_snapshot, *last_trace; /* owned, may be NULL */
 	OwnerCounters past;
 };

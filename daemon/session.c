@@ -374,7 +374,7 @@ static void session_renew(Session *s)
 int session_clear(Session *s, Failure *f)
 {
 	session_renew(s);
-	s->suppressed = 0;
+	triggers_reset(&s->triggers);
 	return 0;
 }
 
@@ -544,12 +544,13 @@ void session_info(Session *s, SessionInfo *ret)
 		.n_producers = session_n_producers(s),
 		.n_owners = s->n_owners,
 		.written = s->written,
-		.suppressed = s->suppressed,
 		.clamped = s->clamped,
 		.corrupt = s->corrupt,
 	};
 	for (const Owner *o = s->owners; o; o = o->next)
 		ret->memory += o->charged;
+	for (u32 i = 0; i < CAUSE_KINDS; i++)
+		ret->suppressed += ret->suppressed_by[i] = s->triggers.of[i].total;
 	ret->recorded = c.recorded;
 	ret->overwritten = c.overwritten;
 	ret->discarded = c.discarded;

@@ -31,7 +31,7 @@ struct Session {
 
 	/* what is said of it; of rings that are gone, and of snapshots */
 	OwnerCounters past;
-	u64 written, clamped, corrupt, suppressed;
+	u64 written, clamped, corrupt;
 	u64 unwritten; /* of writings that have ended */
 	u64 unwritten_before; /* of the present one, when the counters began anew */
 	char *last_snapshot, *last_trace;

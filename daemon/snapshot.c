@@ -280,6 +280,7 @@ static int run_capture(Snapshot *run)
 	const CaptureLimit limit = {
 	    .duration_ns = job->duration_ns,
 	    .ring_bytes = job->max_size,
+	    .urgent = job->urgent,
 	};
 	_cleanup_free_ CaptureSource *sources = calloc(job->n_sources + 1, sizeof(*sources));
 

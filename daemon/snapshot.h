@@ -35,6 +35,7 @@ typedef struct {
 	SnapshotSource *sources;
 	size_t n_sources;
 	u64 duration_ns, max_size; /* 0: all */
+	bool urgent; /* of a crash: see CaptureLimit */
 	bool discard; /* policy: nothing is overwritten, so nothing has to be held */
 } SnapshotJob;
 

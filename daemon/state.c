@@ -214,13 +214,25 @@ void state_session(const Session *s)
 	line_number(l, "written", s->written);
 	line_number(l, "clamped", s->clamped);
 	line_number(l, "corrupt", s->corrupt);
-	line_number(l, "suppressed", s->suppressed);
 	line_number(l, "unwritten", s->unwritten);
 	line_number(l, "renewals", s->n_renewals);
-	line_number(l, "fired", s->triggers.last);
+	line_bytes(l, "causes", s->triggers.of, sizeof(s->triggers.of));
 	line_text(l, "last_snapshot", s->last_snapshot);
 	line_text(l, "last_trace", s->last_trace);
 	say_counters(l, &s->past);
+	state_say(state);
+}
+
+void state_signs(const Session *s)
+{
+	State *state = s->ground->state;
+
+	if (!kept(state))
+		return;
+	line_begin(&state->line, "signs");
+	line_text(&state->line, "name", s->config->name);
+	line_number(&state->line, "n", s->triggers.n);
+	line_bytes(&state->line, "recent", s->triggers.recent, sizeof(s->triggers.recent));
 	state_say(state);
 }
 

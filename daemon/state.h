@@ -50,6 +50,8 @@ void state_machine(State *s, const Cpus *c, const u8 clock_uuid[16]);
 /* Its numbers and counters; its configuration. */
 void state_session(const Session *s);
 void state_session_config(const Session *s);
+/* Causes that were met lately, so that another sign of one that was answered is still known for one. */
+void state_signs(const Session *s);
 /* What the files said of a session when they were last read: a hash. */
 void state_session_said(State *s, const char *name, u64 said);
 void state_session_gone(State *s, const char *name);

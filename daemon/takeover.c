@@ -98,10 +98,9 @@ static void session_take_numbers(Session *s, const RestoredSession *v)
 	s->written = v->written;
 	s->clamped = v->clamped;
 	s->corrupt = v->corrupt;
-	s->suppressed = v->suppressed;
 	s->unwritten = v->unwritten;
 	s->n_renewals = (u32)v->renewals;
-	s->triggers.last = v->fired;
+	s->triggers = v->triggers;
 	s->past = v->past;
 	s->said = v->said;
 	s->last_snapshot = v->last_snapshot ? strdup(v->last_snapshot) : NULL;

@@ -155,6 +155,14 @@ static int method_snapshot_all(sd_bus_message *m, void *userdata, sd_bus_error *
 	return r < 0 ? r : snapshot_call_all(userdata, m, reason, error);
 }
 
+static int method_snapshot_unit(sd_bus_message *m, void *userdata, sd_bus_error *error)
+{
+	const char *unit, *reason;
+	int r = sd_bus_message_read(m, "ss", &unit, &reason);
+
+	return r < 0 ? r : snapshot_call_unit(userdata, m, unit, reason, error);
+}
+
 static int method_get_session(sd_bus_message *m, void *userdata, sd_bus_error *error)
 {
 	_cleanup_free_ char *path = NULL;
@@ -352,6 +360,8 @@ static const sd_bus_vtable manager_vtable[] = {
 				SD_BUS_RESULT("s", path), method_snapshot_session, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("SnapshotAll", SD_BUS_ARGS("s", reason), SD_BUS_RESULT("a(ss)", snapshots),
 				method_snapshot_all, OPEN),
+	SD_BUS_METHOD_WITH_ARGS("SnapshotUnit", SD_BUS_ARGS("s", unit, "s", reason), SD_BUS_RESULT("a(ss)", snapshots),
+				method_snapshot_unit, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("GetSession", SD_BUS_ARGS("s", name), SD_BUS_RESULT("o", session),
 				method_get_session, OPEN),
 	SD_BUS_METHOD_WITH_ARGS("ListSessions", SD_BUS_NO_ARGS, SD_BUS_RESULT("a(sso)", sessions),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dbus/session-object.h"
 
+#include "daemon/triggers.h"
 #include "dbus/announce.h"
 #include "dbus/errors.h"
 #include "dbus/settings.h"
@@ -186,6 +187,23 @@ static int get_lost(sd_bus *bus, const char *path, const char *interface, const 
 	return r < 0 ? r : sd_bus_message_close_container(reply);
 }
 
+static const char *const cause_names[CAUSE_KINDS] = {
+	[CAUSE_CRASH] = "crash",       [CAUSE_EXIT] = "exit", [CAUSE_DEATH] = "death",
+	[CAUSE_COREDUMP] = "coredump", [CAUSE_UNIT] = "unit", [CAUSE_EVENT] = "event",
+	[CAUSE_PROGRAM] = "program",
+};
+
+static int get_suppressed_by(sd_bus *bus, const char *path, const char *interface, const char *property,
+			     sd_bus_message *reply, void *userdata, sd_bus_error *error)
+{
+	const SessionInfo *info = &((SessionView *)userdata)->info;
+	int r = sd_bus_message_open_container(reply, 'a', "{st}");
+
+	for (u32 i = 0; r >= 0 && i < CAUSE_KINDS; i++)
+		r = sd_bus_message_append(reply, "{st}", cause_names[i], info->suppressed_by[i]);
+	return r < 0 ? r : sd_bus_message_close_container(reply);
+}
+
 #define OPEN	     SD_BUS_VTABLE_UNPRIVILEGED
 #define CONSTANT     SD_BUS_VTABLE_PROPERTY_CONST
 #define EMITS	     SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE
@@ -229,6 +247,7 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("Lost", "a{st}", get_lost, 0, 0),
 	SD_BUS_PROPERTY("Fill", "d", NULL, INFO(fill), 0),
 	SD_BUS_PROPERTY("Suppressed", "t", NULL, INFO(suppressed), 0),
+	SD_BUS_PROPERTY("SuppressedBy", "a{st}", get_suppressed_by, 0, 0),
 	SD_BUS_PROPERTY("Clamped", "t", NULL, INFO(clamped), 0),
 	SD_BUS_PROPERTY("Corrupt", "t", NULL, INFO(corrupt), 0),
 	/* Long, and seldom wanted: given to who asks for it by name, not in GetAll. */

@@ -361,7 +361,15 @@ static int append_snapshot(sd_bus_message *m, const SnapshotConfig *s)
 	int r = append_flag(m, "snapshot.on_crash", s->on_crash);
 
 	if (r >= 0)
+		r = append_flag(m, "snapshot.on_exit_failure", s->on_exit_failure);
+	if (r >= 0)
+		r = append_flag(m, "snapshot.on_unknown_death", s->on_unknown_death);
+	if (r >= 0)
+		r = append_flag(m, "snapshot.on_coredump", s->on_coredump);
+	if (r >= 0)
 		r = append_list(m, "snapshot.on_unit_failure", &s->on_unit_failure);
+	if (r >= 0)
+		r = append_list(m, "snapshot.on_event", &s->on_event);
 	if (r >= 0)
 		r = append_count(m, "snapshot.max_count", s->keep.max_count);
 	if (r >= 0)

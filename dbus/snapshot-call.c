@@ -9,6 +9,7 @@
 #include "dbus/pending-call.h"
 
 #define REASON_MAX 1024
+#define UNIT_MAX   255 /* as systemd has it */
 #define MAX_SIZE_LEAST (64 * 1024)
 
 typedef struct SnapshotCall SnapshotCall;
@@ -276,4 +277,46 @@ int snapshot_call_all(Bus *b, sd_bus_message *m, const char *reason, sd_bus_erro
 	if (--c->n_open == 0)
 		return snapshot_call_finish(c);
 	return 1;
+}
+
+typedef struct {
+	sd_bus_message *reply;
+	int r;
+} UnitReply;
+
+static void on_saved(void *userdata, const char *session, const char *path)
+{
+	UnitReply *u = userdata;
+
+	if (u->r >= 0)
+		u->r = sd_bus_message_append(u->reply, "(ss)", session, path);
+}
+
+int snapshot_call_unit(Bus *b, sd_bus_message *m, const char *unit, const char *reason, sd_bus_error *error)
+{
+	__attribute__((cleanup(sd_bus_message_unrefp))) sd_bus_message *reply = NULL;
+	UnitReply u;
+	int r;
+
+	if (!unit[0] || strlen(unit) > UNIT_MAX)
+		return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS, "'%s' is no unit; write it like \"nginx.service\"",
+					 unit);
+	r = reason_check(reason, error);
+	if (r < 0)
+		return r;
+	r = bus_authorize(b, m, ACTION_SNAPSHOT, NULL, error);
+	if (r <= 0)
+		return r < 0 ? r : 1;
+	r = sd_bus_message_new_method_return(m, &reply);
+	if (r >= 0)
+		r = sd_bus_message_open_container(reply, 'a', "(ss)");
+	if (r < 0)
+		return r;
+	u = (UnitReply){ .reply = reply };
+	(void)manager_report_unit(b->manager, unit, reason, on_saved, &u);
+	if (u.r >= 0)
+		u.r = sd_bus_message_close_container(reply);
+	if (u.r >= 0)
+		u.r = sd_bus_send(NULL, reply, NULL);
+	return u.r < 0 ? u.r : 1;
 }

@@ -8,5 +8,7 @@
  * the snapshot and replies, now or later. As a method handler returns. */
 int snapshot_call(Bus *b, sd_bus_message *m, const char *session, const char *reason, sd_bus_error *error);
 
+/* The body of SnapshotUnit. */
+int snapshot_call_unit(Bus *b, sd_bus_message *m, const char *unit, const char *reason, sd_bus_error *error);
 /* The body of SnapshotAll. */
 int snapshot_call_all(Bus *b, sd_bus_message *m, const char *reason, sd_bus_error *error);

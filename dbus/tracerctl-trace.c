@@ -39,7 +39,7 @@ static int options_append(const Options *o, sd_bus_message *call)
 
 static const char *reason_of(const Options *o)
 {
-	return o->reason ? o->reason : "tracerctl snapshot";
+	return o->reason ? o->reason : o->unit ? "a unit has failed" : "tracerctl snapshot";
 }
 
 /* ret_nothing (may be NULL): there is nothing to save, and that was not said. */
@@ -69,15 +69,18 @@ static int snapshot_one(Output *out, sd_bus *bus, const char *name, bool *ret_no
 	return STATUS_OK;
 }
 
-/* All that run, at one time: the daemon does that in one call, if there are no options to it. */
+/* All that run, at one time, or those of a unit: the daemon does that in one call, if there are no options to it. */
 static int snapshot_all(Output *out, sd_bus *bus)
 {
+	const char *method = out->o->unit ? "SnapshotUnit" : "SnapshotAll";
 	_cleanup_(message_unrefp) sd_bus_message *call = NULL, *reply = NULL;
 	_cleanup_(error_freep) sd_bus_error error = SD_BUS_ERROR_NULL;
 	const char *session, *path;
 	int status = STATUS_OK;
-	int r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, "SnapshotAll", &call);
+	int r = client_new_call(bus, TRACER_PATH, TRACER_MANAGER_INTERFACE, method, &call);
 
+	if (r >= 0 && out->o->unit)
+		r = sd_bus_message_append(call, "s", out->o->unit);
 	if (r >= 0)
 		r = sd_bus_message_append(call, "s", reason_of(out->o));
 	if (r >= 0)
@@ -126,9 +129,13 @@ int verb_snapshot(const Options *o, int argc, char **argv)
 	Output out = { .o = o, .json = { .out = stdout, .pretty = o->json_pretty } };
 	int status;
 
-	if (o->all == (argc > 0))
-		return failed(STATUS_USAGE, o->all ? "Either --all or names, not both" :
-						     "Which session? Give its NAME, or --all (tracerctl list)");
+	if ((o->all || o->unit) == (argc > 0) || (o->all && o->unit))
+		return failed(STATUS_USAGE, o->all || o->unit ?
+						    "Either --all, --unit or names, not both" :
+						    "Which session? Give its NAME, or --all (tracerctl list)");
+	if (o->unit && (o->no_wait || o->duration || o->max_size))
+		return failed(STATUS_USAGE, "A snapshot for a --unit is automatic: it is not waited for, and has the "
+					    "session's limits");
 	status = client_connect(o, &bus);
 	if (status != STATUS_OK)
 		return status;
@@ -136,7 +143,7 @@ int verb_snapshot(const Options *o, int argc, char **argv)
 		json_open(&out.json, '[');
 	if (o->all && (o->no_wait || o->duration || o->max_size))
 		status = snapshot_running(&out, bus);
-	else if (o->all)
+	else if (o->all || o->unit)
 		status = snapshot_all(&out, bus);
 	for (int i = 0; i < argc; i++) {
 		int r = snapshot_one(&out, bus, argv[i], NULL);

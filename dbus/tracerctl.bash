@@ -26,7 +26,8 @@ _tracerctl() {
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
 		sub_buffers= pinned= pinned_memory= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
-		file_count= output_size= output_age= output_keep_free= on_stop= snapshot.on_crash= snapshot.on_unit_failure=
+		file_count= output_size= output_age= output_keep_free= on_stop= snapshot.on_crash= snapshot.on_exit_failure=
+		snapshot.on_unknown_death= snapshot.on_coredump= snapshot.on_unit_failure= snapshot.on_event=
 		snapshot.max_count= snapshot.max_size= snapshot.max_age= snapshot.keep_free=
 		snapshot.min_interval= snapshot.duration= snapshot.max_snapshot_size='
 
@@ -44,7 +45,7 @@ _tracerctl() {
 	done
 	if [[ ( $verb == create || $verb == set ) && $last == *=* ]]; then
 		case ${last%%=*} in
-		autostart | snapshot.on_crash) values='true false' ;;
+		autostart | snapshot.on_crash | snapshot.on_exit_failure | snapshot.on_unknown_death | snapshot.on_coredump) values='true false' ;;
 		buffers) values='per-user per-unit per-process' ;;
 		policy) values='overwrite discard block' ;;
 		io) values='none auto write mmap splice direct' ;;
@@ -54,7 +55,7 @@ _tracerctl() {
 		mapfile -t COMPREPLY < <(compgen -W "$values" -- "${cur#=}")
 	elif [[ $cur == -* ]]; then
 		case $verb in
-		snapshot) options+=' --all --reason= --duration= --max-size= --no-wait' ;;
+		snapshot) options+=' --all --unit= --reason= --duration= --max-size= --no-wait' ;;
 		stop) options+=' --no-wait' ;;
 		watch) options+=' --count= --interval=' ;;
 		create) options+=' --start' ;;

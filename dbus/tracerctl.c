@@ -50,6 +50,7 @@ static void help(void)
 		     "      --no-ask-password   do not ask for one\n"
 		     "      --start             create: and start it\n"
 		     "      --all               snapshot: every session that runs\n"
+		     "      --unit=UNIT         snapshot: sessions that recorded it, as one that failed\n"
 		     "      --reason=TEXT       snapshot: why, for its metadata\n"
 		     "      --duration=TIME     snapshot: only the newest so much, as in 10s\n"
 		     "      --max-size=SIZE     snapshot: only the newest so many bytes, as in 16M\n"
@@ -64,7 +65,7 @@ static void help(void)
 }
 
 enum {
-	ARG_USER = 256, ARG_ADDRESS, ARG_JSON, ARG_NO_LEGEND, ARG_NO_ASK_PASSWORD, ARG_START, ARG_ALL, ARG_REASON,
+	ARG_USER = 256, ARG_ADDRESS, ARG_JSON, ARG_NO_LEGEND, ARG_NO_ASK_PASSWORD, ARG_START, ARG_ALL, ARG_UNIT, ARG_REASON,
 	ARG_DURATION, ARG_MAX_SIZE, ARG_NO_WAIT, ARG_INTERVAL, ARG_FROM, ARG_TO, ARG_VERSION,
 };
 
@@ -76,6 +77,7 @@ static const struct option long_options[] = {
 	{ "no-ask-password", no_argument, NULL, ARG_NO_ASK_PASSWORD },
 	{ "start", no_argument, NULL, ARG_START },
 	{ "all", no_argument, NULL, ARG_ALL },
+	{ "unit", required_argument, NULL, ARG_UNIT },
 	{ "reason", required_argument, NULL, ARG_REASON },
 	{ "duration", required_argument, NULL, ARG_DURATION },
 	{ "max-size", required_argument, NULL, ARG_MAX_SIZE },
@@ -95,6 +97,7 @@ static const struct {
 	const char *verbs; /* between blanks */
 } option_verbs[] = {
 	{ ARG_START, " create " },	    { ARG_ALL, " snapshot " },	    { ARG_REASON, " snapshot " },
+	{ ARG_UNIT, " snapshot " },
 	{ ARG_DURATION, " snapshot " },	    { ARG_MAX_SIZE, " snapshot " }, { ARG_NO_WAIT, " snapshot stop " },
 	{ 'n', " watch " },		    { ARG_INTERVAL, " watch " },
 	{ ARG_FROM, " extract " },	    { ARG_TO, " extract " },
@@ -167,6 +170,9 @@ static int option_set(Options *o, int option, const char *argument)
 		return 0;
 	case ARG_ALL:
 		o->all = true;
+		return 0;
+	case ARG_UNIT:
+		o->unit = argument;
 		return 0;
 	case ARG_REASON:
 		o->reason = argument;

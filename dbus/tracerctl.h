@@ -29,6 +29,7 @@ typedef struct {
 	bool no_legend, no_ask_password;
 	bool all, no_wait, start;
 	const char *reason, *duration, *max_size;
+	const char *unit;
 	const char *from, *to; /* extract; NULL: all */
 	u64 count;	     /* watch: so many times; 0: for ever */
 	u64 interval_usec;   /* watch */

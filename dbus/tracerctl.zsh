@@ -50,6 +50,7 @@ _arguments \
 	'--no-ask-password[do not ask for one]' \
 	'--start[create\: and start it]' \
 	'--all[snapshot\: every session that runs]' \
+	'--unit=[snapshot\: sessions that recorded it]:unit' \
 	'--reason=[snapshot\: why]:text' \
 	'--duration=[snapshot\: only the newest]:time' \
 	'--max-size=[snapshot\: only the newest]:size' \

@@ -37,6 +37,7 @@ static struct pending {
 	u32 pinned;
 } pending[ABI_MAX_SLOTS];
 static u64 answered_slots; /* bits: sessions in the answer */
+static u8 triggers[WIRE_MAX_CLASSES / 8]; /* bits: classes that it named as triggers */
 static struct connection connection;
 static u64 deadline; /* of the whole synchronisation, CLOCK_MONOTONIC */
 
@@ -81,8 +82,10 @@ static void check_identity(void)
 		return;
 	for (u32 i = 0; i < ABI_MAX_SLOTS; i++)
 		forget_slot(i);
-	for (u32 c = 0, n = catalog_count(); c < n; c++)
+	for (u32 c = 0, n = catalog_count(); c < n; c++) {
 		store_release_u32(&process.states[c].generation, 0);
+		store_release_u32(&process.states[c].trigger, 0);
+	}
 	process.euid = euid;
 }
 
@@ -171,6 +174,14 @@ static int take_session(const struct wire_session *m, int fd, u32 n_classes)
 	return s->generation ? 0 : 1;
 }
 
+static int take_triggers(const struct wire_triggers *m, u32 n_classes)
+{
+	if (m->n_classes != n_classes)
+		return -EBADMSG;
+	memcpy(triggers, m + 1, (n_classes + 7) / 8);
+	return 0;
+}
+
 static int receive_answer(struct connection *c, u32 n_classes, struct wire_done *ret)
 {
 	int fd = -1, n, r;
@@ -196,6 +207,8 @@ static int receive_answer(struct connection *c, u32 n_classes, struct wire_done 
 
 			return m->error && m->error < 4096 ? -(int)m->error : -EBADMSG;
 		}
+		if (r == WIRE_TRIGGERS && take_triggers((const struct wire_triggers *)message, n_classes) == 0)
+			continue;
 		if (r != WIRE_DONE)
 			return -EBADMSG;
 		memcpy(ret, message, sizeof(*ret));
@@ -243,8 +256,13 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 			(void)fetch_add_relaxed_u64(&process.failed, 1);
 	}
 	for (u32 c = 0; c < n_classes; c++) {
+		u32 generation = done->generation, trigger = 0;
 		u64 wanted = 0;
 
+		if (triggers[c / 8] & 1u << c % 8) {
+			trigger = generation;
+			generation = 0;
+		}
 		for (u64 bits = attached; bits; bits &= bits - 1) {
 			u32 i = (u32)__builtin_ctzll(bits);
 
@@ -252,8 +270,9 @@ static void apply_answer(const struct wire_done *done, u32 n_classes)
 				wanted |= 1ull << i;
 		}
 		__atomic_store_n(&process.states[c].quiet, ~wanted, __ATOMIC_RELAXED);
-		/* pairs with the acquire in tracer_record_() */
-		store_release_u32(&process.states[c].generation, done->generation);
+		/* pair with the acquire in tracer_wanted_() and in record_all() */
+		store_release_u32(&process.states[c].generation, generation);
+		store_release_u32(&process.states[c].trigger, trigger);
 	}
 }
 
@@ -269,7 +288,7 @@ static int exchange(u32 n_classes, u32 flags)
 	    .missed = missed,
 	    .failed = failed,
 	    .vpid = (u32)fork_identity(),
-	    .flags = flags,
+	    .flags = flags | WIRE_HELLO_TRIGGERS,
 	};
 	struct wire_end end = {wire_header(WIRE_END, sizeof(end))};
 	struct wire_done done;
@@ -318,6 +337,7 @@ static void synchronise_locked(u32 generation, u32 flags)
 		    process.slots[i].generation != slot_generation_wanted(i))
 			forget_slot(i);
 	answered_slots = 0;
+	memset(triggers, 0, sizeof(triggers));
 
 	r = exchange(n_classes, flags);
 

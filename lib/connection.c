@@ -92,25 +92,36 @@ static int wait_for(struct connection *c, short events)
 	return p.revents & POLLNVAL ? -EBADF : 0;
 }
 
-int connection_open(struct connection *c, const char *path, u64 deadline)
+/* A socket, and the address that it is to be connected to; 0 or -errno. */
+static int begin(struct connection *c, const char *path, int flags, u64 deadline, struct sockaddr_un *address)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
-	struct timespec left;
-	struct timeval wait;
 	size_t n = strlen(path);
-	int fd, r;
+	int fd;
 
 	*c = (struct connection){.fd = -1, .deadline = deadline};
+	*address = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (!n)
 		return -ENOENT;
-	if (n >= sizeof(address.sun_path))
+	if (n >= sizeof(address->sun_path))
 		return -ENAMETOOLONG;
-	memcpy(address.sun_path, path, n + 1);
-	fd = fd_above_stdio((int)CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+	memcpy(address->sun_path, path, n + 1);
+	fd = fd_above_stdio((int)CALL(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
 	if (fd < 0)
 		return fd;
 	c->inode = connection_inode(fd);
 	c->fd = fd;
+	return 0;
+}
+
+int connection_open(struct connection *c, const char *path, u64 deadline)
+{
+	struct sockaddr_un address;
+	struct timespec left;
+	struct timeval wait;
+	int r = begin(c, path, 0, deadline, &address);
+
+	if (r < 0)
+		return r;
 	do {
 		/* A local connect() waits for nothing but room in the listener's queue, and that is
 		 * bounded by the timeout of sends. */
@@ -129,6 +140,18 @@ int connection_open(struct connection *c, const char *path, u64 deadline)
 		return r == -EAGAIN ? -ETIMEDOUT : r;
 	}
 	return 0;
+}
+
+int connection_try(struct connection *c, const char *path)
+{
+	struct sockaddr_un address;
+	int r = begin(c, path, SOCK_NONBLOCK, 0, &address);
+
+	if (r == 0)
+		r = (int)CALL(connect, c->fd, &address, sizeof(address));
+	if (r < 0)
+		connection_close(c);
+	return r;
 }
 
 int connection_send(struct connection *c, const void *head, size_t n_head, const void *body,

@@ -18,6 +18,8 @@ u64 connection_now(void);
  * the program has closed the descriptor, or opened another under its number. *ret names the descriptor
  * from the moment there is one. */
 int connection_open(struct connection *ret, const char *path, u64 deadline);
+/* The same without waiting, not even for room in the daemon's queue (-EAGAIN), and nothing is waited for afterwards. */
+int connection_try(struct connection *ret, const char *path);
 int connection_send(struct connection *c, const void *head, size_t n_head, const void *body,
 		    size_t n_body);
 /* One message and at most one descriptor (*ret_fd, -1: none came), which is the caller's. Returns

@@ -4,6 +4,7 @@
 #include "lib/attach.h"
 #include "lib/control.h"
 #include "lib/quick.h"
+#include "lib/request.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -179,10 +180,11 @@ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 
 /* ---- records ---- */
 
-/* One record for slot i, whose session may have ended, or not begun here. */
-static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part *part, u32 n)
+/* One record for slot i, whose session may have ended, or not begun here. True if it was written. */
+static bool record_carefully(u32 i, u32 index, u64 ids, const struct record_part *part, u32 n)
 {
 	struct slot *s = &process.slots[i];
+	enum record_result r;
 	u32 last = 0;
 
 	/* Twice at most: a slot that has a new generation by now is tried once more. */
@@ -192,10 +194,10 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 		typeof(&record_write) write;
 
 		if (!now || (turn && generation == last))
-			return; /* over; and the mask's bit is about to go */
+			return false; /* over; and the mask's bit is about to go */
 		if (generation != now || index >= load_acquire_u32(&s->n_ids)) {
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
-			return;
+			return false;
 		}
 		id = attach_id(i, index);
 		if (!id) {
@@ -203,12 +205,15 @@ static void record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 			/* it may have lost its flags between the two looks */
 			id = flagged ? flagged & 0xFFFF : attach_id(i, index);
 		}
+		if (!id)
+			return false;
 		write = flagged >> 16 & WIRE_FLAG_PINNED ? record_write_pinned : record_write;
-		if (!id || write(s, generation, id, ids, load_relaxed_u32(&process.producer), &process.clock,
-				 part, n) != RECORD_STALE)
-			return;
+		r = write(s, generation, id, ids, load_relaxed_u32(&process.producer), &process.clock, part, n);
+		if (r != RECORD_STALE)
+			return r == RECORD_DONE;
 		last = generation;
 	}
+	return false;
 }
 
 static bool record_refused(const struct tracer_event *event, u32 signature)
@@ -235,22 +240,29 @@ static __attribute__((noinline)) void record_all(const struct tracer_event *even
 {
 	struct tracer_state *state = event->state;
 	u32 index = (u32)(state - process.states);
+	bool done = false;
 	u64 ids;
 
 	if (wanted == TRACER_ASK_) {
+		u32 answered;
+
 		wanted = __atomic_load_n(event->mask, __ATOMIC_RELAXED);
 		attach_refresh(index);
 		/* acquire, both: what the answer said, and what the daemon wrote before it moved the
 		 * generation */
-		if (load_acquire_u32(&state->generation) ==
-		    load_acquire_u32(&control_page->head.generation))
+		answered = load_acquire_u32(&state->generation);
+		if (!answered)
+			answered = load_acquire_u32(&state->trigger);
+		if (answered == load_acquire_u32(&control_page->head.generation))
 			wanted &= ~__atomic_load_n(&state->quiet, __ATOMIC_RELAXED);
 		if (!wanted)
 			return;
 	}
 	ids = fork_identity();
 	for (; wanted; wanted &= wanted - 1)
-		record_carefully((u32)__builtin_ctzll(wanted), index, ids, part, n);
+		done |= record_carefully((u32)__builtin_ctzll(wanted), index, ids, part, n);
+	if (done && load_relaxed_u32(&state->trigger))
+		request_event(index);
 }
 
 void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,

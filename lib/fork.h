@@ -13,6 +13,7 @@
 #include "lib/wire.h"
 
 #define FORK_MAX_MARKS 32
+#define FORK_TRIGGERS  64
 
 /* The kernel wipes whole pages, and where pages may have 64 KiB nothing else may share them. */
 #ifdef __x86_64__
@@ -47,6 +48,7 @@ struct process {
 	u32 attempt_failed;
 	u32 catalog_lock;
 	u64 missed, failed; /* see wire_hello */
+	u64 told[FORK_TRIGGERS]; /* the last notices of triggers, see request.c */
 
 	struct vfork_mark marks[FORK_MAX_MARKS];
 	u64 inode[ABI_MAX_SLOTS]; /* of the memfd behind each slot */

@@ -86,6 +86,13 @@ TRACER_API_ bool tracer_printf_enabled(int level);
  * the last). reason: free text, cut at 255 bytes. Async-signal-safe. */
 TRACER_API_ int tracer_snapshot(const char *reason);
 
+/* From here on a fault of this process (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP) is told to the daemon by a
+ * signal handler, before the core dump, so that the snapshot of it holds the last events. Then the handler that the program
+ * had is called, or the program ends as it would have. Gives the calling thread an alternate stack if it has none; other
+ * threads call it too, if they want their stack's overflow to be told. Handlers that the program installs later win.
+ * flags: 0. Returns 0 or a negative errno: -ENOENT (no daemon was ever here), -ENOMEM, -EINVAL. */
+TRACER_API_ int tracer_crash_handler(unsigned flags);
+
 /* "0.1.0" */
 TRACER_API_ const char *tracer_version(void);
 
@@ -100,8 +107,10 @@ struct tracer_field {
 /* What the library knows of an event class; of this process, wiped in a forked child. */
 struct tracer_state {
 	uint64_t quiet;	     /* session slots that do not want it, as of `generation` */
-	uint32_t generation; /* of the control page; 0: never asked */
-	uint32_t reserved;
+	uint32_t generation; /* of the control page; 0: never asked, or see below */
+	/* A class whose records the daemon wants to hear of: the generation it was answered at. The one above is 0 then, so
+	 * that every record comes by the library, and others pay nothing for the question. 0: it is none. */
+	uint32_t trigger;
 };
 
 /* One per event and shared object. Points at zeros until the constructor has registered it. */

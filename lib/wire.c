@@ -17,6 +17,9 @@ static const struct {
     [WIRE_ACCEPTED] = {sizeof(struct wire_accepted), false},
     [WIRE_REFUSED] = {sizeof(struct wire_refused), true},
     [WIRE_PROGRAM] = {sizeof(struct wire_program), true},
+    [WIRE_CRASH] = {sizeof(struct wire_crash), false},
+    [WIRE_EVENT] = {sizeof(struct wire_event), false},
+    [WIRE_TRIGGERS] = {sizeof(struct wire_triggers), true},
 };
 
 /* Of a SESSION with n classes: the short form, and the one with wire_session_more. */
@@ -36,7 +39,7 @@ int wire_check(const void *message, size_t n)
 	memcpy(&h, message, sizeof(h));
 	if (h.magic != WIRE_MAGIC || h.length != n || h.reserved || h.reserved2)
 		return -EBADMSG;
-	if (h.type < WIRE_HELLO || h.type > WIRE_PROGRAM)
+	if (h.type < WIRE_HELLO || h.type >= WIRE_TYPES)
 		return -EBADMSG;
 	if (n < forms[h.type].size || (n > forms[h.type].size && !forms[h.type].variable))
 		return -EBADMSG;
@@ -53,6 +56,12 @@ int wire_check(const void *message, size_t n)
 
 		memcpy(&m, message, sizeof(m));
 		if (m.n_classes > WIRE_MAX_CLASSES || !session_length(n, m.n_classes))
+			return -EBADMSG;
+	} else if (h.type == WIRE_TRIGGERS) {
+		struct wire_triggers m;
+
+		memcpy(&m, message, sizeof(m));
+		if (m.n_classes > WIRE_MAX_CLASSES || (m.n_classes + 7) / 8 != n - sizeof(m))
 			return -EBADMSG;
 	} else if (h.type == WIRE_REFUSED) {
 		struct wire_refused m;

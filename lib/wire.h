@@ -2,8 +2,9 @@
 /* What producer and daemon say to each other over $RUNTIME/producer.sock (AF_UNIX, SOCK_SEQPACKET: a
  * message is a packet). One exchange, then the connection is closed by both:
  *
- *   synchronisation   HELLO, PROGRAM?, CLASSES*, END  ->  SESSION* (each with its ring's memfd), DONE | REFUSED
+ *   synchronisation   HELLO, PROGRAM?, CLASSES*, END  ->  SESSION* (each with its ring's memfd), TRIGGERS?, DONE | REFUSED
  *   snapshot          SNAPSHOT                        ->  ACCEPTED | REFUSED
+ *   notices           CRASH | EVENT                   ->  nothing: who sends one does not wait, and may be gone
  *
  * Credentials never travel in a message: the daemon asks the kernel (SO_PEERCRED, SO_PEERPIDFD).
  * Little endian, packed as laid out below, no pointers; reserved fields 0. Every decoder checks the
@@ -32,6 +33,10 @@ enum wire_type {
 	WIRE_ACCEPTED,
 	WIRE_REFUSED,
 	WIRE_PROGRAM, /* minor 2: only to a daemon whose control page says so */
+	WIRE_CRASH,
+	WIRE_EVENT,
+	WIRE_TRIGGERS,
+	WIRE_TYPES
 };
 
 struct wire_header {
@@ -43,7 +48,8 @@ struct wire_header {
 };
 
 /* flags of HELLO */
-#define WIRE_HELLO_EAGER 1 /* from the constructor */
+#define WIRE_HELLO_EAGER    1 /* from the constructor */
+#define WIRE_HELLO_TRIGGERS 2 /* understands TRIGGERS */
 
 struct wire_hello {
 	struct wire_header header;
@@ -84,10 +90,36 @@ struct wire_snapshot {
 	u16 reserved[3];
 };
 
+/* A fault, told of in its signal handler. */
+struct wire_crash {
+	struct wire_header header;
+	u64 cookie[2];
+	u64 address; /* 0: it is not about one */
+	u32 signal;
+	int32_t code; /* si_code: > 0 from the kernel */
+	u32 vtid;     /* as the program sees it */
+	u32 reserved;
+};
+
+/* An event of a class that TRIGGERS named was recorded. */
+struct wire_event {
+	struct wire_header header;
+	u64 cookie[2];
+	u32 class; /* its index in CLASSES */
+	u32 reserved;
+};
+
+/* TRIGGERS: this, then (n_classes + 7) / 8 bytes: bit i % 8 of byte i / 8: the class is one. Sent only if there is one, to
+ * who said in HELLO that it understands. */
+struct wire_triggers {
+	struct wire_header header;
+	u32 n_classes;
+	u32 reserved;
+};
+
 /* SESSION: this, then u16 id[n_classes] (0: the session does not want that class); one memfd. To a program of minor 2
  * wire_session_more may follow, not aligned, and u16 flags[n_classes] behind it; what does not follow is 0. */
 #define WIRE_FLAG_PINNED  1 /* into the program's pinned ring */
-#define WIRE_FLAG_TRIGGER 2 /* reserved: makes a snapshot */
 struct wire_session {
 	struct wire_header header;
 	u32 slot, generation;
@@ -133,6 +165,9 @@ _Static_assert(sizeof(struct wire_session) + 4 * WIRE_MAX_CLASSES + sizeof(struc
 	       "a whole answer is one message");
 _Static_assert(sizeof(struct wire_done) == 32, "wire_done");
 _Static_assert(sizeof(struct wire_refused) == 24, "wire_refused");
+_Static_assert(sizeof(struct wire_crash) == 56, "wire_crash");
+_Static_assert(sizeof(struct wire_event) == 40, "wire_event");
+_Static_assert(sizeof(struct wire_triggers) == 24, "wire_triggers");
 
 /* Fills a header. */
 static inline struct wire_header wire_header(enum wire_type type, u32 length)

@@ -111,8 +111,8 @@ static int send_journal(int priority, const JournalFields *f, const char *text)
 {
 	static const JournalFields none;
 	char number[3][24];
-	char *buffer[12] = { NULL };
-	struct iovec iov[12];
+	char *buffer[14] = { NULL };
+	struct iovec iov[14];
 	size_t n = 0, b = 0;
 	int r;
 
@@ -129,9 +129,11 @@ static int send_journal(int priority, const JournalFields *f, const char *text)
 	field_add(iov, &n, &buffer[b++], "TRACER_SESSION", f->session);
 	field_add(iov, &n, &buffer[b++], "TRACER_SNAPSHOT_PATH", f->path);
 	field_add(iov, &n, &buffer[b++], "TRACER_TRIGGER", f->trigger);
+	field_add(iov, &n, &buffer[b++], "TRACER_REASON", f->reason);
+	field_add(iov, &n, &buffer[b++], "TRACER_COREDUMP", f->coredump);
 	field_add(iov, &n, &buffer[b++], "TRACER_UNIT", f->unit);
 	field_add(iov, &n, &buffer[b++], "TRACER_COMMAND", f->command);
-	field_add(iov, &n, &buffer[b++], "TRACER_PID", f->pid > 0 ? number[1] : NULL);
+	field_add(iov, &n, &buffer[b++], "TRACER_PRODUCER_PID", f->pid > 0 ? number[1] : NULL);
 	field_add(iov, &n, &buffer[b++], "TRACER_LOST", f->has_lost ? number[2] : NULL);
 
 	r = sd_journal_sendv(iov, (int)n);

@@ -9,8 +9,9 @@
 
 typedef struct {
 	const char *message_id; /* one of systemd/messages.h, or NULL */
-	const char *session, *path, *trigger, *unit, *command; /* NULL: left out; TRACER_SESSION= ... */
-	pid_t pid;		/* 0: left out; TRACER_PID= */
+	const char *session, *path, *trigger, *reason; /* NULL: left out; TRACER_SESSION= ... */
+	const char *unit, *command, *coredump;
+	pid_t pid;		/* 0: left out; TRACER_PRODUCER_PID= */
 	unsigned long long lost; /* TRACER_LOST=, when has_lost */
 	bool has_lost;
 } JournalFields;

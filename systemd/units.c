@@ -30,6 +30,7 @@ typedef struct Note {
 	struct Note *next;
 	char *unit;
 	char *result;
+	uint32_t main_pid;
 	uint32_t n_restarts;
 	bool failed; /* is in the state now, and was reported */
 } Note;
@@ -117,13 +118,13 @@ static void report(UnitWatch *w, const Note *n)
 
 	/* copies: the callback may take so long a way that it ends in here again */
 	if (unit && result)
-		w->failed(w->userdata, unit, result);
+		w->failed(w->userdata, unit, result, (pid_t)n->main_pid);
 }
 
 /* What one signal says of one unit; NULL and 0 where it says nothing. */
 typedef struct {
 	const char *active_state, *sub_state, *result;
-	uint32_t n_restarts;
+	uint32_t n_restarts, main_pid;
 	bool has_restarts;
 } Change;
 
@@ -150,7 +151,9 @@ static int change_read(sd_bus_message *m, Change *ret)
 		else if (strcmp(key, "NRestarts") == 0) {
 			r = sd_bus_message_read(m, "v", "u", &c.n_restarts);
 			c.has_restarts = r > 0;
-		} else
+		} else if (strcmp(key, "ExecMainPID") == 0)
+			r = sd_bus_message_read(m, "v", "u", &c.main_pid);
+		else
 			r = sd_bus_message_skip(m, "v");
 		if (r < 0)
 			return r;
@@ -173,6 +176,8 @@ static void note_type_part(UnitWatch *w, const char *unit, const Change *c)
 		return;
 	if (bad)
 		note_result(n, c->result);
+	if (c->main_pid)
+		n->main_pid = c->main_pid;
 	if (c->has_restarts && c->n_restarts != n->n_restarts) {
 		bool up = c->n_restarts == n->n_restarts + 1;
 		bool seen = n->failed;

@@ -5,8 +5,9 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
-/* Called from the loop; must not free the watch. unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...). */
-typedef void (*UnitFailed)(void *userdata, const char *unit, const char *result);
+/* Called from the loop; must not free the watch. unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...);
+ * main_pid: of the process that was its main one, 0 if there is none. */
+typedef void (*UnitFailed)(void *userdata, const char *unit, const char *result, pid_t main_pid);
 
 typedef struct UnitWatch UnitWatch;
 /* Connects to the system bus by itself and again when it went away (with back-off); without a bus it waits.

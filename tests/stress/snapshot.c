@@ -227,6 +227,7 @@ int main(int argc, char **argv)
 			done[i] = load_acquire_u64(&writers[i].done);
 		}
 		maker_job_init(&j, &maker, 1, &class, 1);
+		j.job.urgent = k % 2;
 		path = maker_job_run(&j);
 		checker_snapshot(&c, path, &class, 1, g.contexts, see, &reading);
 		g_assert_cmpuint(c.n_records, ==, j.result.n_records);

@@ -10,7 +10,14 @@
  *         crash        writes through a null pointer
  *     recorder crash N MARK        N events, then a fault; MARK gets the number of the last call that returned
  *     recorder storm USEC MARK     events without end, and SIGSEGV from a timer somewhere among them
- *     recorder exit N              N events, then exit status 1 */
+ *     recorder exit N              N events, then exit status 1
+ *     recorder abort N             N events, then abort()
+ *     recorder serve N             N events, then it waits for a signal
+ *     recorder stubborn N          ... and ignores SIGTERM
+ *     recorder eat N               N events, and from SIGUSR1 on it takes memory without end
+ *     recorder noise               other events without end, on the first CPU
+ *     recorder heavy MIB N plain   on the first CPU, with so much memory: N events, then a fault
+ *     recorder heavy MIB N handler ... that the crash handler tells of */
 #include "lib/tracer.h" /* installed: <tracer/tracer.h> */
 
 #include <fcntl.h>
@@ -24,6 +31,7 @@
 #include <unistd.h>
 
 TRACER_EVENT(system, step, TRACER_INFO, TRACER_U64(n))
+TRACER_EVENT(system, noise, TRACER_INFO, TRACER_U64(n))
 
 static uint64_t total;
 static volatile uint64_t *mark; /* shared with the file: what is stored in it survives us */
@@ -84,6 +92,48 @@ static void stay_here(void)
 	(void)sched_setaffinity(0, sizeof(one), &one);
 }
 
+static void first_cpu(void)
+{
+	cpu_set_t all, one;
+
+	(void)sched_getaffinity(0, sizeof(all), &all);
+	CPU_ZERO(&one);
+	for (unsigned cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &all))
+			continue;
+		CPU_SET(cpu, &one);
+		(void)sched_setaffinity(0, sizeof(one), &one);
+		return;
+	}
+}
+
+/* Every page of it differs from the one before, so that a core dump has them all. */
+static void take_memory(size_t size)
+{
+	char *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return;
+	for (size_t i = 0; i < size; i += 4096)
+		memcpy(p + i, &i, sizeof(i));
+}
+
+static _Noreturn void wait_for_signal(bool stubborn, bool eats)
+{
+	sigset_t mask;
+	int signal_number;
+
+	(void)sigemptyset(&mask);
+	(void)sigaddset(&mask, SIGUSR1);
+	if (stubborn)
+		(void)signal(SIGTERM, SIG_IGN);
+	(void)sigprocmask(SIG_BLOCK, &mask, NULL);
+	while (sigwait(&mask, &signal_number) != 0 || !eats)
+		;
+	for (;;)
+		take_memory(1 << 20);
+}
+
 static int command_loop(void)
 {
 	char line[256];
@@ -128,6 +178,24 @@ int main(int argc, char **argv)
 	} else if (argc == 3 && strcmp(argv[1], "exit") == 0) {
 		record(strtoull(argv[2], NULL, 10));
 		return 1;
+	} else if (argc == 3 && strcmp(argv[1], "abort") == 0) {
+		record(strtoull(argv[2], NULL, 10));
+		abort();
+	} else if (argc == 3 && (strcmp(argv[1], "serve") == 0 || strcmp(argv[1], "stubborn") == 0 ||
+				 strcmp(argv[1], "eat") == 0)) {
+		record(strtoull(argv[2], NULL, 10));
+		wait_for_signal(argv[1][1] == 't', argv[1][0] == 'e');
+	} else if (argc == 2 && strcmp(argv[1], "noise") == 0) {
+		first_cpu();
+		for (uint64_t n = 0;; n++)
+			trace_system_noise(n);
+	} else if (argc == 5 && strcmp(argv[1], "heavy") == 0) {
+		first_cpu();
+		take_memory(strtoull(argv[2], NULL, 10) << 20);
+		if (strcmp(argv[4], "handler") == 0 && tracer_crash_handler(0) < 0)
+			return 2;
+		record(strtoull(argv[3], NULL, 10));
+		crash();
 	} else if (argc == 1) {
 		return command_loop();
 	}

@@ -40,7 +40,7 @@ static void eager(void)
 	e = fake_exchange(f, 0);
 	g_assert_cmpint(e.pid, ==, s.pid);
 	g_assert_cmpint(e.hello.vpid, ==, s.pid);
-	g_assert_cmpint(e.hello.flags, ==, WIRE_HELLO_EAGER);
+	g_assert_cmpint(e.hello.flags, ==, WIRE_HELLO_EAGER | WIRE_HELLO_TRIGGERS);
 	g_assert_true(e.hello.cookie[0] | e.hello.cookie[1]);
 	{
 		/* what it says of itself: the file it came from, and an id that is in that file */

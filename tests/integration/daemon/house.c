@@ -225,7 +225,7 @@ static const char *program_await(Program *p)
 	return p->closed ? NULL : p->line;
 }
 
-static void program_launch(House *h, Program *p, uid_t uid, const char *path, const char *argument)
+static void program_launch(House *h, Program *p, uid_t uid, const char *path, const char *const *arguments)
 {
 	int in[2], out[2];
 
@@ -239,7 +239,7 @@ static void program_launch(House *h, Program *p, uid_t uid, const char *path, co
 		(void)dup2(out[1], 1);
 		if (uid && (setgid(uid) < 0 || setuid(uid) < 0))
 			_exit(126);
-		(void)execl(path, path, argument, NULL);
+		(void)execv(path, (char **)arguments);
 		_exit(127);
 	}
 	(void)close(in[0]);
@@ -253,12 +253,29 @@ static void program_launch(House *h, Program *p, uid_t uid, const char *path, co
 
 void program_start(House *h, Program *p, uid_t uid)
 {
-	program_launch(h, p, uid, g_getenv("TRACER_TEST_SUBJECT"), NULL);
+	const char *arguments[] = { g_getenv("TRACER_TEST_SUBJECT"), NULL };
+
+	program_launch(h, p, uid, arguments[0], arguments);
 }
 
 void program_start_other(House *h, Program *p, const char *path, const char *argument)
 {
-	program_launch(h, p, 0, path, argument);
+	const char *arguments[] = { path, argument, NULL };
+
+	program_launch(h, p, 0, path, arguments);
+}
+
+void program_start_words(House *h, Program *p, const char *path, const char *words)
+{
+	g_autofree char *line = g_strdup_printf("%s %s", path, words);
+	g_auto(GStrv) arguments = g_strsplit(line, " ", -1);
+
+	program_launch(h, p, 0, path, (const char *const *)arguments);
+}
+
+const char *program_line(Program *p)
+{
+	return program_await(p);
 }
 
 void program_tell(Program *p, const char *line)

@@ -52,6 +52,10 @@ SessionInfo house_info(House *h, const char *session);
 void program_start(House *h, Program *p, uid_t uid);
 /* Another one than the subject, that says a line when it is ready, and takes lines likewise. */
 void program_start_other(House *h, Program *p, const char *path, const char *argument);
+/* The same with several arguments, parted by blanks. */
+void program_start_words(House *h, Program *p, const char *path, const char *words);
+/* Turns the loop until it says a line; NULL: it has closed its output. */
+const char *program_line(Program *p);
 /* Sends a line and turns the loop until the answer is there. */
 const char *program_ask(Program *p, const char *format, ...) G_GNUC_PRINTF(2, 3);
 void program_tell(Program *p, const char *line);

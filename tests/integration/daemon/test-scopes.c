@@ -125,10 +125,10 @@ static void test_failure(House *h, gconstpointer unused)
 
 	program_start(h, &p, 0);
 	(void)program_ask(&p, "record 10");
-	manager_on_unit_failed(h->manager, "sshd.socket", "resources");
+	manager_on_unit_failed(h->manager, "sshd.socket", "resources", 0);
 	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
 	/* the one that names it and the one whose glob does; neither who names another, nor who does not run */
-	manager_on_unit_failed(h->manager, "nginx.service", "signal");
+	manager_on_unit_failed(h->manager, "nginx.service", "signal", 0);
 	house_await_snapshots(h, 2);
 	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
 	g_assert_nonnull(strstr(h->snapshot_path, "-unit"));
@@ -138,7 +138,7 @@ static void test_failure(House *h, gconstpointer unused)
 	g_assert_cmpstr(house_info(h, "glob").last_snapshot, !=, "");
 	g_assert_cmpstr(house_info(h, "else").last_snapshot, ==, "");
 	g_assert_cmpstr(house_info(h, "idle").last_snapshot, ==, "");
-	manager_on_unit_failed(h->manager, "shop.service", "exit-code");
+	manager_on_unit_failed(h->manager, "shop.service", "exit-code", 0);
 	house_await_snapshots(h, 3);
 	program_end(&p);
 }

@@ -130,6 +130,7 @@ static void session_life(Desk *d, const void *unused)
 	g_assert_cmpuint(fake_snapshot_options(d->b->manager).max_size, ==, 1 << 20);
 	fine(d, "snapshot flight --no-wait", "/var/lib/tracer/snapshots/flight/2-manual\n");
 	fine(d, "snapshot --all", "/var/lib/tracer/snapshots/flight/3-manual\n");
+	fine(d, "snapshot --unit=nginx.service --reason=why", "/nginx.service/why\n");
 	fine(d, "snapshot --all --duration=1s", "/var/lib/tracer/snapshots/flight/4-manual\n");
 	holds(d, "snapshot flight --json=short",
 	      "[{\"session\":\"flight\",\"path\":\"/var/lib/tracer/snapshots/flight/5-manual\"}]\n");

@@ -81,7 +81,12 @@ static void test_all_keys(void)
 	g_assert_cmpuint(s->files.keep_free_percent, ==, 5);
 	g_assert_cmpint(s->on_stop, ==, ON_STOP_SNAPSHOT);
 	g_assert_false(s->snapshot.on_crash);
+	g_assert_true(s->snapshot.on_exit_failure);
+	g_assert_true(s->snapshot.on_unknown_death);
+	g_assert_true(s->snapshot.on_coredump);
 	g_assert_cmpuint(s->snapshot.on_unit_failure.n, ==, 2);
+	g_assert_cmpuint(s->snapshot.on_event.n, ==, 2);
+	g_assert_cmpstr(s->snapshot.on_event.v[0], ==, "shop:declined");
 	g_assert_cmpuint(s->snapshot.keep.max_count, ==, 0x20);
 	g_assert_cmpuint(s->snapshot.keep.max_size, ==, 5000000000);
 	g_assert_cmpuint(s->snapshot.keep.max_age_ns, ==, 30 * 86400 * NSEC_PER_SEC);

@@ -243,6 +243,10 @@ static void test_defaults(void)
 	g_assert_cmpint(s->io, ==, IO_NONE);
 	g_assert_null(s->output);
 	g_assert_true(s->snapshot.on_crash);
+	g_assert_false(s->snapshot.on_exit_failure);
+	g_assert_false(s->snapshot.on_unknown_death);
+	g_assert_false(s->snapshot.on_coredump);
+	g_assert_cmpuint(s->snapshot.on_event.n, ==, 0);
 }
 
 static void test_documented(void)

@@ -256,6 +256,9 @@ static void test_copy(void)
 		{ "output_keep_free", { .type = CONFIG_STRING, .string = "7G" } },
 		{ "on_stop", { .type = CONFIG_STRING, .string = "snapshot" } },
 		{ "snapshot.on_crash", { .type = CONFIG_BOOL } },
+		{ "snapshot.on_exit_failure", { .type = CONFIG_BOOL, .boolean = true } },
+		{ "snapshot.on_unknown_death", { .type = CONFIG_BOOL, .boolean = true } },
+		{ "snapshot.on_coredump", { .type = CONFIG_BOOL, .boolean = true } },
 		{ "snapshot.max_count", { .type = CONFIG_INT, .integer = 7 } },
 		{ "snapshot.max_size", { .type = CONFIG_STRING, .string = "7G" } },
 		{ "snapshot.max_age", { .type = CONFIG_STRING, .string = "7d" } },
@@ -266,7 +269,7 @@ static void test_copy(void)
 		{ "snapshot.max_snapshot_size", { .type = CONFIG_STRING, .string = "7M" } },
 	};
 	static const char *const lists[] = { "events", "exclude", "users", "processes", "units", "pinned",
-					     "snapshot.on_unit_failure" };
+					     "snapshot.on_unit_failure", "snapshot.on_event" };
 	_cleanup_(session_config_freep) SessionConfig *first = NULL, *other = NULL;
 
 	g_assert_cmpint(session_config_new(&first, "x"), ==, 0);

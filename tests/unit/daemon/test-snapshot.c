@@ -182,7 +182,7 @@ static void test_empty(void)
 }
 
 /* Rings lapped several times: the newest 15 of 16 sub-buffers are there, without a hole. */
-static void test_overwrite(void)
+static void overwrite(bool urgent)
 {
 	Maker m;
 	MakerJob j;
@@ -195,6 +195,7 @@ static void test_overwrite(void)
 	for (u64 i = 0; i < n; i++)
 		record_number(&m, 0, i, now - (n - i) * 1000);
 	maker_job_init(&j, &m, 1, classes, N_CLASSES);
+	j.job.urgent = urgent;
 	judge(&j, &m, 1, &b, &c);
 	g_assert_cmpuint(j.result.n_records, >, 2000);
 	g_assert_cmpuint(j.result.overwritten, ==, n - j.result.n_records);
@@ -209,6 +210,17 @@ static void test_overwrite(void)
 	babeltrace_clear(&b);
 	maker_job_clear(&j);
 	maker_clear(&m);
+}
+
+static void test_overwrite(void)
+{
+	overwrite(false);
+}
+
+/* The cut before all preparations: it has the same in it. */
+static void test_urgent(void)
+{
+	overwrite(true);
 }
 
 /* A full ring under discard keeps its beginning, whole, and says what came after. */
@@ -837,6 +849,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/snapshot/modes", test_modes);
 	g_test_add_func("/snapshot/empty", test_empty);
 	g_test_add_func("/snapshot/overwrite", test_overwrite);
+	g_test_add_func("/snapshot/urgent", test_urgent);
 	g_test_add_func("/snapshot/discard", test_discard);
 	g_test_add_func("/snapshot/losses", test_losses);
 	g_test_add_func("/snapshot/extended", test_extended);

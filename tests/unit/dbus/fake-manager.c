@@ -500,6 +500,25 @@ int manager_snapshot(Manager *m, const char *name, const char *trigger, const ch
 	return 0;
 }
 
+u32 manager_report_unit(Manager *m, const char *unit, const char *reason, UnitSaved saved, void *userdata)
+{
+	u32 n = 0;
+
+	for (Session *s = manager_first(m); s; s = manager_next(m, s)) {
+		_cleanup_free_ char *path = NULL;
+		SessionInfo info;
+
+		session_info(s, &info);
+		if (strcmp(info.state, "running") != 0)
+			continue;
+		if (asprintf(&path, "/%s/%s", unit, reason) < 0)
+			abort();
+		saved(userdata, info.name, path);
+		n++;
+	}
+	return n;
+}
+
 unsigned fake_n_snapshots(Manager *m)
 {
 	return m->n_running;

@@ -483,6 +483,24 @@ static void snapshot_options(Fixture *f, const void *unused)
 	peer_call_fails(f->p, MANAGER, "SnapshotSession", ERROR_NO_SUCH_SESSION, "no", "ssa{sv}", "no", "", 0);
 }
 
+static void snapshot_unit(Fixture *f, const void *unused)
+{
+	sd_bus_message *reply;
+	const char *session, *path;
+
+	fake_session_add(f->p->manager, "a");
+	fake_session_add(f->p->manager, "idle");
+	call(f->p, MANAGER, "StartSession", "a");
+	reply = peer_call(f->p, MANAGER, "SnapshotUnit", "ss", "nginx.service", "why");
+	g_assert_cmpint(sd_bus_message_enter_container(reply, 'a', "(ss)"), >, 0);
+	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), >, 0);
+	g_assert_cmpstr(session, ==, "a");
+	g_assert_cmpstr(path, ==, "/nginx.service/why");
+	g_assert_cmpint(sd_bus_message_read(reply, "(ss)", &session, &path), ==, 0);
+	sd_bus_message_unref(reply);
+	peer_call_fails(f->p, MANAGER, "SnapshotUnit", SD_BUS_ERROR_INVALID_ARGS, "is no unit", "ss", "", "why");
+}
+
 static void snapshot_all(Fixture *f, const void *unused)
 {
 	sd_bus_message *reply;
@@ -601,6 +619,7 @@ static void properties(Fixture *f, const void *unused)
 	info->discarded = 6;
 	info->written = 7;
 	info->suppressed = 8;
+	info->suppressed_by[5] = 14;
 	info->clamped = 9;
 	info->corrupt = 10;
 	info->fill = 0.25;
@@ -626,6 +645,15 @@ static void properties(Fixture *f, const void *unused)
 	g_assert_cmpuint(read_number(f->p, "Unwritten", "t"), ==, 12);
 	g_assert_cmpuint(read_number(f->p, "Unreadable", "t"), ==, 13);
 	g_assert_cmpfloat(read_double(f->p, "Fill"), ==, 0.25);
+	m = peer_call(f->p, BUS_SESSION_PREFIX "/flight", PROPERTIES, "Get", "ss", BUS_SESSION_INTERFACE, "SuppressedBy");
+	g_assert_cmpint(sd_bus_message_enter_container(m, 'v', "a{st}"), >, 0);
+	g_assert_cmpint(sd_bus_message_enter_container(m, 'a', "{st}"), >, 0);
+	for (u32 i = 0; i < 7; i++) {
+		g_assert_cmpint(sd_bus_message_read(m, "{st}", &cause, &n), >, 0);
+		g_assert_cmpuint(n, ==, strcmp(cause, "event") == 0 ? 14 : 0);
+	}
+	g_assert_cmpint(sd_bus_message_at_end(m, false), >, 0);
+	sd_bus_message_unref(m);
 	/* live */
 	info->recorded = 12;
 	g_assert_cmpuint(read_number(f->p, "Recorded", "t"), ==, 12);
@@ -983,6 +1011,7 @@ int main(int argc, char **argv)
 	TEST("/dbus/snapshot/of-the-dead", snapshot_of_the_dead);
 	TEST("/dbus/snapshot/options", snapshot_options);
 	TEST("/dbus/snapshot/all", snapshot_all);
+	TEST("/dbus/snapshot/unit", snapshot_unit);
 	TEST("/dbus/snapshot/limit", snapshot_limit);
 	TEST("/dbus/session/properties", properties);
 	TEST("/dbus/session/set-events", set_events);

@@ -25,6 +25,8 @@ static void fixed(void)
 	    {WIRE_END, 16},
 	    {WIRE_DONE, 32},
 	    {WIRE_ACCEPTED, 24},
+	    {WIRE_CRASH, 56},
+	    {WIRE_EVENT, 40},
 	};
 
 	for (u32 i = 0; i < G_N_ELEMENTS(cases); i++) {
@@ -54,7 +56,7 @@ static void header(void)
 	h->reserved2 = 1;
 	g_assert_cmpint(wire_check(h, 16), ==, -EBADMSG);
 	g_assert_cmpint(wire_check(message(0, 16), 16), ==, -EBADMSG);
-	g_assert_cmpint(wire_check(message(WIRE_REFUSED + 1, 64), 64), ==, -EBADMSG);
+	g_assert_cmpint(wire_check(message(WIRE_TYPES, 64), 64), ==, -EBADMSG);
 	g_assert_cmpint(wire_check(message(0xFFFF, 64), 64), ==, -EBADMSG);
 	g_assert_cmpint(wire_check(message(WIRE_CLASSES, WIRE_MAX), WIRE_MAX), ==, WIRE_CLASSES);
 	g_assert_cmpint(wire_check(message(WIRE_CLASSES, WIRE_MAX + 1), WIRE_MAX + 1), ==,
@@ -67,6 +69,7 @@ static void counts(void)
 	struct wire_classes *classes;
 	struct wire_snapshot *snapshot;
 	struct wire_refused *refused;
+	struct wire_triggers *triggers;
 
 	hello->n_classes = WIRE_MAX_CLASSES + 1;
 	g_assert_cmpint(wire_check(hello, 64), ==, -EBADMSG);
@@ -101,6 +104,18 @@ static void counts(void)
 	g_assert_cmpint(wire_check(refused, 32), ==, WIRE_REFUSED);
 	refused->text_length = UINT32_MAX;
 	g_assert_cmpint(wire_check(refused, 32), ==, -EBADMSG);
+
+	/* a bit for each class, and no byte more */
+	triggers = message(WIRE_TRIGGERS, 24 + 2);
+	for (u32 n = 0; n <= 18; n++) {
+		triggers->n_classes = n;
+		g_assert_cmpint(wire_check(triggers, 26), ==, n > 8 && n <= 16 ? WIRE_TRIGGERS : -EBADMSG);
+	}
+	triggers->n_classes = UINT32_MAX;
+	g_assert_cmpint(wire_check(triggers, 26), ==, -EBADMSG);
+	triggers = message(WIRE_TRIGGERS, 24 + WIRE_MAX_CLASSES / 8);
+	triggers->n_classes = WIRE_MAX_CLASSES;
+	g_assert_cmpint(wire_check(triggers, triggers->header.length), ==, WIRE_TRIGGERS);
 }
 
 static struct wire_session *session(u32 n_classes)
@@ -272,7 +287,7 @@ static void noise(void)
 			p[k] = (u8)g_test_rand_int();
 		if (n >= 16) {
 			struct wire_header h =
-			    wire_header((enum wire_type)g_test_rand_int_range(0, 11), n);
+			    wire_header((enum wire_type)g_test_rand_int_range(0, WIRE_TYPES + 1), n);
 
 			memcpy(p, &h, sizeof(h));
 		}

@@ -22,6 +22,7 @@ typedef struct {
 	GString *heard;	 /* "unit=result " for each report */
 	unsigned n_subscribed, n_listed, n_heard;
 	const char *failed_now; /* what ListUnits tells */
+	pid_t main_pid;
 } Fixture;
 
 static int on_subscribe(sd_bus_message *m, void *userdata, sd_bus_error *e)
@@ -97,11 +98,13 @@ static void systemd_start(Fixture *f)
 	g_assert_cmpint(sd_bus_attach_event(f->systemd, f->event, 0), >=, 0);
 }
 
-static void on_failed(void *userdata, const char *unit, const char *result)
+static void on_failed(void *userdata, const char *unit, const char *result, pid_t main_pid)
 {
 	Fixture *f = userdata;
 
 	g_string_append_printf(f->heard, "%s=%s ", unit, result);
+	if (main_pid)
+		f->main_pid = main_pid;
 	f->n_heard++;
 }
 
@@ -162,7 +165,7 @@ static void say_service(Fixture *f, const char *unit, const char *result, unsign
 
 	g_assert_cmpint(sd_bus_path_encode(MANAGER_PATH "/unit", unit, &path), >=, 0);
 	g_assert_cmpint(sd_bus_emit_signal(f->systemd, path, "org.freedesktop.DBus.Properties", "PropertiesChanged",
-					   "sa{sv}as", "org.freedesktop.systemd1.Service", 3, "MainPID", "u", 0,
+					   "sa{sv}as", "org.freedesktop.systemd1.Service", 4, "MainPID", "u", 0, "ExecMainPID", "u", 4711,
 					   "Result", "s", result, "NRestarts", "u", n_restarts, 1, "ExecStart"), >=, 0);
 }
 
@@ -212,6 +215,7 @@ static void test_edges(void)
 	say_unit(&f, "a@x.service", "failed", "failed");
 	settle(&f);
 	g_assert_cmpstr(f.heard->str, ==, "a@x.service=core-dump ");
+	g_assert_cmpint(f.main_pid, ==, 4711);
 
 	/* started again by hand, well, ended well */
 	say_service(&f, "a@x.service", "success", 0);
