@@ -27,9 +27,8 @@ static u64 realtime_ns(void)
 	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
-/* The closest of a few pairs. A machine whose time of day is before the clock's zero (no battery)
- * gets 0. */
-static u64 realtime_offset(const struct record_clock *clock)
+/* The closest of a few pairs. */
+u64 capture_realtime_offset(const struct record_clock *clock)
 {
 	u64 best = UINT64_MAX, offset = 0;
 
@@ -303,7 +302,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 				return r;
 		}
 	}
-	c.realtime_offset_ns = realtime_offset(clock);
+	c.realtime_offset_ns = capture_realtime_offset(clock);
 	nice_before = hurry();
 
 	c.cut = record_clock_now(clock);
