@@ -151,6 +151,14 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 				    "policy: \"block\" needs a session that writes, since with io = \"none\" "
 				    "nobody ever makes room; use io = \"auto\" or policy = \"discard\"");
 	}
+	if (c->backing && c->io != IO_NONE) {
+		*ret = (KeyPair){ key_find(GROUP_SESSION, "backing"), key_find(GROUP_SESSION, "io") };
+		return problem_text(ret_text,
+				    "backing: is for sessions that keep memory only; one with io = \"%s\" has its events "
+				    "on disk anyway, after flush_interval at the latest; leave backing out, or use io = "
+				    "\"none\"",
+				    io_name(c->io));
+	}
 	if (c->files.max_size && c->file_size > c->files.max_size) {
 		*ret = (KeyPair){ key_find(GROUP_SESSION, "file_size"),
 				  key_find(GROUP_SESSION, "output_size") };

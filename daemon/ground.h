@@ -16,4 +16,6 @@ typedef struct {
 	char *snapshot_directory;
 	char *trace_directory; /* of sessions that do not say where they write */
 	struct Writings *writings;
+	struct Backings *backings;
+	struct Leftovers *leftovers;
 } Ground;

@@ -3,6 +3,8 @@
  * (programs.c), causes of snapshots (causes.c), seldom things (chores.c), and the line for systemctl status (status.c). */
 #pragma once
 
+#include "daemon/backing/backing.h"
+#include "daemon/backing/leftovers.h"
 #include "daemon/jobs.h"
 #include "daemon/listener.h"
 #include "daemon/manager.h"
@@ -24,6 +26,8 @@ struct Manager {
 	Jobs *jobs;
 	Roster roster;
 	Writings writings;
+	Backings backings;
+	Leftovers *leftovers;
 	UnitWatch *units; /* while a session has on_unit_failure */
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;

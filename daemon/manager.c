@@ -73,6 +73,7 @@ int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failur
 	manager_status_changed(m);
 	if (m->observer.session_added)
 		m->observer.session_added(m->userdata, s);
+	session_look_back(s);
 	*ret = s;
 	return 0;
 }

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "daemon/backing/backing.h"
+#include "daemon/backing/leftovers.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -111,6 +113,8 @@ static void session_abandon(Session *s, Owner *o)
 	s->n_owners--;
 	if (s->writing && o->feed)
 		(void)writing_retire(s->writing, o, false);
+	if (s->backing)
+		backing_retire(s->backing, o);
 	owner_abandon(o);
 }
 
@@ -155,6 +159,8 @@ Session *session_free(Session *s)
 	/* what its rings hold is still written; nothing of this is touched for it */
 	if (s->writing)
 		writing_forget(s->writing);
+	if (s->backing)
+		backing_drop(s->backing);
 	session_abandon_all(s);
 	scope_clear(&s->scope);
 	(void)session_config_free(s->config);
@@ -239,6 +245,37 @@ static int session_write(Session *s, bool strict, Failure *f)
 	return r;
 }
 
+/* Its rings on disk, as the configuration has it. */
+static void session_back(Session *s)
+{
+	const SessionConfig *c = s->config;
+	int r;
+
+	if (s->backing && (!c->backing || strcmp(c->backing, backing_path(s->backing)) != 0))
+		backing_drop(s->backing);
+	if (!c->backing)
+		return;
+	if (s->backing) {
+		backing_set_interval(s->backing, c->sync_interval_ns);
+		return;
+	}
+	r = backing_new(&s->backing, s->ground->backings, s, c->backing, c->sync_interval_ns);
+	for (Owner *o = s->owners; o && r == 0; o = o->next)
+		r = backing_add(s->backing, o);
+	/* no reason not to record */
+	if (r < 0)
+		log_error("session '%s': its rings are not kept below %s: %s", c->name, c->backing, strerror(-r));
+}
+
+void session_look_back(const Session *s)
+{
+	const SessionConfig *c = s->config;
+
+	if (c->backing && s->ground->leftovers &&
+	    leftovers_look(s->ground->leftovers, c->backing, c->name, s->snapshots, &c->snapshot.keep) < 0)
+		log_error("session '%s': what was left in %s is not looked at: out of memory", c->name, c->backing);
+}
+
 static int session_begin(Session *s, bool strict, Failure *f)
 {
 	u64 buckets[SCOPE_WORDS];
@@ -271,6 +308,7 @@ static int session_begin(Session *s, bool strict, Failure *f)
 	r = session_write(s, strict, f);
 	if (r < 0)
 		return r;
+	session_back(s);
 	s->running = true;
 	scope_buckets(&s->scope, buckets);
 	s->generation = board_session_begin(s->ground->board, s->slot, buckets);
@@ -412,6 +450,8 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	}
 	if (s->running)
 		session_rewrite(s);
+	if (s->running || s->backing)
+		session_back(s);
 	if (s->running) {
 		scope_buckets(&s->scope, buckets);
 		board_session_change(s->ground->board, s->slot, buckets);
@@ -472,6 +512,7 @@ void session_info(Session *s, SessionInfo *ret)
 		.n_owners = s->n_owners,
 		.written = s->written,
 		.suppressed = s->suppressed,
+		.backing = s->config->backing ? s->config->backing : "",
 		.clamped = s->clamped,
 		.corrupt = s->corrupt,
 	};
@@ -492,6 +533,15 @@ void session_info(Session *s, SessionInfo *ret)
 		ret->trouble = w.trouble;
 		ret->unwritten += w.unwritten - s->unwritten_before;
 		memcpy(ret->strategy, w.strategy, sizeof(ret->strategy));
+	}
+	if (s->backing) {
+		BackingInfo b;
+
+		backing_info(s->backing, &b);
+		ret->trouble = b.trouble;
+		ret->synced_usec = b.synced / NSEC_PER_USEC;
+		ret->backing_written = b.written;
+		ret->backing_missed = b.missed;
 	}
 	/* snapshots of a session that writes are a second copy, and count for nothing here */
 	if (session_is_continuous(s))

@@ -17,6 +17,7 @@ struct Session {
 	char *snapshots; /* directory of its snapshots */
 	char *output;	 /* ... and of what it writes continuously */
 	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
+	struct Backing *backing; /* from its first start on, if it is wanted: as long as there may be rings */
 	bool running;
 	u32 slot, generation; /* while running */
 	struct geometry geometry; /* of rings made from now on */
@@ -61,6 +62,8 @@ int session_configure(Session *s, SessionConfig *config, Failure *f);
 
 /* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
 int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);
+/* Has what was left of its rings when the machine died made into a trace, if it has a backing. */
+void session_look_back(const Session *s);
 /* Where its snapshots and traces go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
 int session_set_directories(Session *s);
 static inline bool session_is_continuous(const Session *s)

@@ -186,25 +186,31 @@ static void time_text(u64 real_ns, char ret[40])
 	(void)snprintf(ret, 40, "%.20s.%06uZ", stamp, (unsigned)(real_ns % NSEC_PER_SEC / 1000));
 }
 
+static bool name_taken(const char *directory, const char *name)
+{
+	_cleanup_free_ char *path = NULL;
+	struct stat st;
+
+	if (asprintf(&path, "%s/%s", directory, name) < 0) {
+		path = NULL;
+		return false; /* whoever makes it says so */
+	}
+	return lstat(path, &st) == 0;
+}
+
 /* Not one that is there already. A time that a clock never had is as good as another for a name. */
 static char *name_choose(const Recovery *v)
 {
 	u64 real = v->cut + v->realtime_offset;
 
 	for (;; real += 1000) {
-		_cleanup_free_ char *path = NULL;
-		struct stat st;
+		const RecoveryOptions *o = v->options;
 		char *name, stamp[40];
 
 		time_text(real, stamp);
 		if (asprintf(&name, "%s-recovered", stamp) < 0)
 			return NULL;
-		if (asprintf(&path, "%s/%s", v->options->directory, name) < 0) {
-			path = NULL;
-			free(name);
-			return NULL;
-		}
-		if (lstat(path, &st) < 0)
+		if (!name_taken(o->directory, name) && !(o->beside && name_taken(o->beside, name)))
 			return name;
 		free(name);
 	}

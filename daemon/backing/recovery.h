@@ -12,6 +12,7 @@ typedef struct {
 	const char *path; /* the same, for words */
 	const char *directory; /* where the trace goes; exists */
 	const char *name;      /* of the trace; NULL: the time that it reaches to, "20261129T160102.123456Z-recovered" */
+	const char *beside;    /* NULL, or another directory in which such a name must be free */
 } RecoveryOptions;
 
 typedef struct {

@@ -27,7 +27,7 @@ const char *run_name(const Run *r)
 
 /* ---- making ---- */
 
-static int directories_make(const char *path)
+int run_directories(const char *path)
 {
 	_cleanup_free_ char *part = strdup(path);
 
@@ -144,7 +144,7 @@ int run_make(Run *ret, const char *path, const RunSession *s)
 		directory = NULL;
 		return -ENOMEM;
 	}
-	r = directories_make(directory);
+	r = run_directories(directory);
 	if (r < 0)
 		return r;
 	parent = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

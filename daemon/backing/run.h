@@ -29,6 +29,8 @@ int run_make(Run *ret, const char *path, const RunSession *s);
 /* One that was left behind in PATH/SESSION: the oldest whose name is newer than `after` (NULL: any). 1; 0: there is none; -errno.
  * Takes away what a daemon left that ended while it made one. */
 int run_claim(Run *ret, const char *path, const char *session, const char *after);
+/* A directory and those above it, as far as they are not there. 0 or -errno. */
+int run_directories(const char *path);
 /* The last part of its path. */
 const char *run_name(const Run *r);
 /* Takes it away with all that is in it. 0 or -errno. */
