@@ -544,6 +544,7 @@ static void properties(Fixture *f, const void *unused)
 		{ "Output", "/var/lib/tracer/snapshots/flight" }, { "LastSnapshot", "/there" },
 		{ "Snapshots", "/var/lib/tracer/snapshots/flight" }, { "LastTrace", "/trace" },
 		{ "Trouble", "no space" }, { "Strategy", "direct" },
+		{ "Backing", "/backing" },
 	};
 	Session *s = fake_session_add(f->p->manager, "flight");
 	SessionInfo *info = fake_session_info(s);
@@ -555,6 +556,10 @@ static void properties(Fixture *f, const void *unused)
 	fake_session_set_last_trace(s, "/trace");
 	fake_session_set_trouble(f->p->manager, s, "no space");
 	(void)snprintf(info->strategy, sizeof(info->strategy), "direct");
+	info->backing = "/backing";
+	info->synced_usec = 14;
+	info->backing_written = 15;
+	info->backing_missed = 16;
 	info->unwritten = 12;
 	info->unreadable = 13;
 	info->memory = 1;
@@ -587,6 +592,9 @@ static void properties(Fixture *f, const void *unused)
 	g_assert_cmpuint(read_number(f->p, "Corrupt", "t"), ==, 10);
 	g_assert_cmpuint(read_number(f->p, "Unwritten", "t"), ==, 12);
 	g_assert_cmpuint(read_number(f->p, "Unreadable", "t"), ==, 13);
+	g_assert_cmpuint(read_number(f->p, "SyncedUntil", "t"), ==, 14);
+	g_assert_cmpuint(read_number(f->p, "SyncedBytes", "t"), ==, 15);
+	g_assert_cmpuint(read_number(f->p, "SyncMissed", "t"), ==, 16);
 	g_assert_cmpfloat(read_double(f->p, "Fill"), ==, 0.25);
 	/* live */
 	info->recorded = 12;
