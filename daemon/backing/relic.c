@@ -513,8 +513,11 @@ static int ring_assemble(Relic *r, Reading *d, u32 ring, Notes *notes)
 	c->allocated = newest->position + sub_size - begin;
 	c->copy = mmap(NULL, c->allocated, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (c->copy == MAP_FAILED) {
-		c->copy = NULL;
-		return -ENOMEM;
+		/* whatever the head says of its size: the other rings are others */
+		notes_add(notes, true, "owner %s, ring %u: there are no addresses for its %" PRIu64 " bytes", r->label, ring,
+			  (uint64_t)c->allocated);
+		*c = (CaptureRing){ .ring = ring, .size = c->size, .sub_size = sub_size };
+		return 0;
 	}
 	for (size_t i = 0; i < d->n_found[ring]; i++) {
 		const Found *f = &d->found[ring][i];
