@@ -154,8 +154,8 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 	if (c->backing && c->io != IO_NONE) {
 		*ret = (KeyPair){ key_find(GROUP_SESSION, "backing"), key_find(GROUP_SESSION, "io") };
 		return problem_text(ret_text,
-				    "backing: is for sessions that keep memory only; one with io = \"%s\" has its events "
-				    "on disk anyway, after flush_interval at the latest; leave backing out, or use io = "
+				    "backing: is for sessions that keep memory only; one with io = \"%s\" writes its events "
+				    "to its traces, after flush_interval at the latest; leave backing out, or use io = "
 				    "\"none\"",
 				    io_name(c->io));
 	}

@@ -423,7 +423,7 @@ void session_writing_ended(Session *s)
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)
 {
-	bool rings = !same_rings(s->config, config);
+	bool rings = !same_rings(s->config, config), moved;
 	struct geometry g = s->geometry;
 	u64 buckets[SCOPE_WORDS];
 	Scope scope;
@@ -438,11 +438,14 @@ int session_configure(Session *s, SessionConfig *config, Failure *f)
 	if (r < 0)
 		return r;
 	/* nothing that cannot be gone on from fails from here */
+	moved = config->backing && (!s->config->backing || strcmp(config->backing, s->config->backing) != 0);
 	scope_clear(&s->scope);
 	s->scope = scope;
 	(void)session_config_free(s->config);
 	s->config = config;
 	(void)session_set_directories(s);
+	if (moved)
+		session_look_back(s);
 	if (rings) {
 		s->geometry = g;
 		s->planned = true;

@@ -209,6 +209,71 @@ static void test_next_start(World *w, gconstpointer unused)
 	program_end(&w->p);
 }
 
+/* What cannot be saved stays until it can; what cannot be read at all is set aside, and said once. */
+static void test_not_recovered(World *w, gconstpointer unused)
+{
+	g_autofree char *snapshots = g_build_filename(w->h.state, "snapshots", NULL);
+	g_autofree char *in_the_way = g_build_filename(snapshots, "flight", NULL);
+	g_autofree char *session = g_build_filename(w->backing, "flight", NULL);
+	const char *name;
+	GDir *d;
+
+	house_open(&w->h);
+	program_start(&w->h, &w->p, 0);
+	(void)program_ask(&w->p, "record 321");
+	await_sync(w);
+	house_close(&w->h);
+	g_assert_cmpint(g_mkdir_with_parents(snapshots, 0755), ==, 0);
+	g_assert_true(g_file_set_contents(in_the_way, "in the way", -1, NULL));
+	house_open(&w->h);
+	await_sync(w);
+	for (u32 i = 0; i < 20; i++)
+		house_turn(&w->h, 10000);
+	g_assert_cmpuint(w->h.n_snapshots, ==, 0);
+	g_assert_cmpuint(n_runs(w->backing), ==, 2);
+	house_close(&w->h);
+	g_assert_cmpint(g_unlink(in_the_way), ==, 0);
+	house_open(&w->h);
+	until(w, recovered, &w->h);
+	g_assert_cmpuint(numbers_missing(w->h.snapshot_path, 321, NULL), ==, 0);
+	until(w, one_run, w);
+	(void)program_ask(&w->p, "record 10");
+	await_sync(w);
+	program_end(&w->p);
+	house_close(&w->h);
+
+	/* the head of the rings is torn */
+	d = g_dir_open(session, 0, NULL);
+	name = g_dir_read_name(d);
+	{
+		g_autofree char *run = g_build_filename(session, name, NULL), *aside = g_strconcat(run, ".damaged", NULL);
+		GDir *files = g_dir_open(run, 0, NULL);
+		const char *file;
+		u32 n = 0;
+
+		while ((file = g_dir_read_name(files))) {
+			g_autofree char *path = g_build_filename(run, file, NULL);
+			int fd;
+
+			if (!g_str_has_suffix(file, ".rings"))
+				continue;
+			fd = open(path, O_WRONLY | O_CLOEXEC);
+			g_assert_cmpint(pwrite(fd, "torn", 4, 100), ==, 4);
+			(void)close(fd);
+			n++;
+		}
+		g_dir_close(files);
+		g_assert_cmpuint(n, ==, 1);
+		house_open(&w->h);
+		for (u32 i = 0; !g_file_test(aside, G_FILE_TEST_IS_DIR) && i < 1000; i++)
+			house_turn(&w->h, 10000);
+		g_assert_true(g_file_test(aside, G_FILE_TEST_IS_DIR));
+		g_assert_cmpuint(w->h.n_snapshots, ==, 1);
+		recover(aside, "/dev/null/nowhere", 256, NULL);
+	}
+	g_dir_close(d);
+}
+
 static void test_on_stop(World *w, gconstpointer unused)
 {
 	house_open(&w->h);
@@ -670,6 +735,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	journal_set_level(LOG_CRIT);
 	ADD("next-start", NULL, test_next_start);
+	ADD("not-recovered", NULL, test_not_recovered);
 	ADD("on-stop", "on_stop = \"snapshot\";", test_on_stop);
 	ADD("clear", NULL, test_clear);
 	ADD("trouble", NULL, test_trouble);
