@@ -120,6 +120,13 @@ static int thread_copy(Backing *b, const char **ret_what)
 	struct stat st;
 	int r = 0;
 
+	/* somebody took it away: it is made again, with all that the rings hold now */
+	if (b->run.fd >= 0 && fstat(b->run.fd, &st) == 0 && st.st_nlink == 0) {
+		for (Backed *x = NULL; (x = thread_next(b, x));)
+			image_reset(x->image);
+		run_close(&b->run);
+		b->until = 0;
+	}
 	*ret_what = "cannot be made";
 	if (b->run.fd < 0)
 		r = run_make(&b->run, b->path,
@@ -130,9 +137,6 @@ static int thread_copy(Backing *b, const char **ret_what)
 	if (r < 0)
 		return r;
 	*ret_what = "cannot be written";
-	/* somebody took it away: it is not ours to make again behind their back */
-	if (fstat(b->run.fd, &st) == 0 && st.st_nlink == 0)
-		return -ESTALE;
 	for (Backed *x = NULL; (x = thread_next(b, x));) {
 		int k = image_pass(x->image, b->run.fd, b->until, &made, &b->counters);
 

@@ -127,6 +127,22 @@ Ledger *image_ledger(const Image *m)
 	return m->ledger;
 }
 
+void image_reset(Image *m)
+{
+	for (u32 i = 0; i < m->n_rings; i++) {
+		Ring *ring = &m->rings[i];
+
+		free(ring->slots);
+		ring->slots = NULL;
+		ring->allocated = false;
+		ring->kept = ring->fresh = (struct backing_table_ring){};
+	}
+	m->fd = close_fd(m->fd);
+	m->headed = false;
+	m->pass = 0;
+	ledger_reset(m->ledger);
+}
+
 int image_remove(Image *m, int dir_fd)
 {
 	int r = 0;

@@ -37,5 +37,7 @@ Ledger *image_ledger(const Image *m);
  * rings still had, is durable; -errno: what was is, as before. *ret_made: files were made, so the directory is to be synced.
  * until: trace clock; all owners of the session are durable up to then. */
 int image_pass(Image *m, int dir_fd, u64 until, bool *ret_made, ImageCounters *counters);
+/* Its files are gone: the next pass makes them again, with all that the rings hold. */
+void image_reset(Image *m);
 /* Takes its files away. 0 or -errno. */
 int image_remove(Image *m, int dir_fd);

@@ -22,9 +22,9 @@ struct Ledger {
 	pthread_mutex_t lock;
 	Bytes added; /* guarded by lock */
 	/* of the thread that flushes */
-	Bytes taken;
+	Bytes taken; /* all that the file has, or is to have */
 	int fd;
-	u64 size; /* of the file, as far as it is durable */
+	u64 size; /* of the file, as far as it is durable: so many of those bytes */
 };
 
 int ledger_new(Ledger **ret, u64 image)
@@ -131,18 +131,12 @@ int ledger_add(Ledger *l, u32 id, const struct event_class *c)
 	return r;
 }
 
-/* What was taken before and did not get to the disk goes first. */
 static int take(Ledger *l)
 {
 	int r = 0;
 
 	(void)pthread_mutex_lock(&l->lock);
-	if (l->added.n && l->taken.n == 0) {
-		Bytes empty = l->taken;
-
-		l->taken = l->added;
-		l->added = empty;
-	} else if (l->added.n) {
+	if (l->added.n) {
 		r = reserve(&l->taken, l->added.n);
 		if (r == 0) {
 			memcpy(l->taken.p + l->taken.n, l->added.p, l->added.n);
@@ -175,21 +169,33 @@ int ledger_flush(Ledger *l, int dir_fd, const char *name, u64 *ret_bytes)
 	int r = take(l);
 
 	*ret_bytes = 0;
-	if (r < 0 || l->taken.n == 0)
+	if (r < 0 || l->taken.n == l->size)
 		return r;
-	if (l->fd < 0)
+	if (l->fd < 0) {
 		l->fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0640);
-	if (l->fd < 0)
-		return -errno;
-	r = write_all(l->fd, l->taken.p, l->taken.n, l->size);
+		if (l->fd < 0)
+			return -errno;
+		/* its name as well */
+		if (fsync(dir_fd) < 0) {
+			r = -errno;
+			l->fd = close_fd(l->fd);
+			return r;
+		}
+	}
+	r = write_all(l->fd, l->taken.p + l->size, l->taken.n - l->size, l->size);
 	if (r == 0 && fdatasync(l->fd) < 0)
 		r = -errno;
 	if (r < 0)
 		return r; /* written again, to the same place: what a failed sync has left there is not known */
-	l->size += l->taken.n;
-	*ret_bytes = l->taken.n;
-	l->taken.n = 0;
+	*ret_bytes = l->taken.n - l->size;
+	l->size = l->taken.n;
 	return 0;
+}
+
+void ledger_reset(Ledger *l)
+{
+	l->fd = close_fd(l->fd);
+	l->size = 0;
 }
 
 u64 ledger_size(const Ledger *l)

@@ -18,6 +18,8 @@ int ledger_add(Ledger *l, u32 id, const struct event_class *c);
  * by the next call. *ret_bytes: written. One thread at a time. */
 int ledger_flush(Ledger *l, int dir_fd, const char *name, u64 *ret_bytes);
 
+/* Its file is gone: all of it is written again by the next flush. */
+void ledger_reset(Ledger *l);
 /* Bytes of its file that are durable; of the thread that flushes. */
 u64 ledger_size(const Ledger *l);
 

@@ -362,6 +362,28 @@ static void test_trouble(World *w, gconstpointer unused)
 	program_end(&w->p);
 }
 
+/* Somebody tidies up. */
+static void test_removed(World *w, gconstpointer unused)
+{
+	g_autofree char *copy = g_build_filename(w->h.directory, "copy", NULL);
+	g_autofree char *output = g_build_filename(w->h.directory, "output", NULL);
+	const char *argv[] = { "rm", "-rf", w->backing, NULL };
+
+	house_open(&w->h);
+	program_start(&w->h, &w->p, 0);
+	(void)program_ask(&w->p, "record 500");
+	await_sync(w);
+	run(argv, NULL, NULL, NULL);
+	(void)program_ask(&w->p, "record 500");
+	await_sync(w);
+	await_sync(w);
+	g_assert_cmpstr(house_info(&w->h, "flight").trouble, ==, "");
+	copy_tree(w->backing, copy);
+	recover(copy, output, 0, NULL);
+	g_assert_cmpuint(numbers_missing(output, 1000, NULL), ==, 0);
+	program_end(&w->p);
+}
+
 /* Elsewhere from now on, or nowhere, while it runs. */
 static void test_moved(World *w, gconstpointer unused)
 {
@@ -746,6 +768,7 @@ int main(int argc, char **argv)
 	ADD("on-stop", "on_stop = \"snapshot\";", test_on_stop);
 	ADD("clear", NULL, test_clear);
 	ADD("trouble", NULL, test_trouble);
+	ADD("removed", NULL, test_removed);
 	ADD("moved", NULL, test_moved);
 	ADD("owners", "buffers = \"per-process\";", test_owners);
 	ADD("copied", NULL, test_copied);
