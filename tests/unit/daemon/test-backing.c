@@ -16,10 +16,26 @@
 
 /* fdatasync() as the kernel has it, or a disk that refuses. */
 static int refuse_sync, refuse_write;
+/* What was asked of it, in order: the file, and whether it was a write. */
+static struct {
+	int fd;
+	bool write;
+} asked[512];
+static u32 n_asked;
+
+static void note(int fd, bool is_write)
+{
+	if (n_asked == G_N_ELEMENTS(asked))
+		return;
+	asked[n_asked].fd = fd;
+	asked[n_asked++].write = is_write;
+}
+
 int __real_fdatasync(int fd);
 int __wrap_fdatasync(int fd);
 int __wrap_fdatasync(int fd)
 {
+	note(fd, false);
 	if (refuse_sync) {
 		errno = EIO;
 		return -1;
@@ -30,6 +46,7 @@ ssize_t __real_pwrite64(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at);
 ssize_t __wrap_pwrite64(int fd, const void *p, size_t n, off_t at)
 {
+	note(fd, true);
 	if (refuse_write && refuse_write-- == 1) {
 		errno = ENOSPC;
 		return -1;
@@ -593,6 +610,30 @@ static void test_refused(void)
 	world_down(&w);
 }
 
+/* An id's class is on disk before a record with it is written at all; and the disk is waited for once for everything else. */
+static void test_order(void)
+{
+	World w;
+	int ledger;
+
+	world_up(&w, ABI_POLICY_OVERWRITE);
+	record(&w, 0, 10);
+	g_assert_cmpint(pass(&w), ==, 0);
+	g_assert_cmpint(ledger_add(image_ledger(w.image), 3, classes[1].class), ==, 0);
+	record(&w, 0, 600);
+	n_asked = 0;
+	g_assert_cmpint(pass(&w), ==, 0);
+	g_assert_cmpuint(n_asked, >, 4);
+	ledger = asked[0].fd;
+	g_assert_true(asked[0].write);
+	g_assert_true(asked[1].fd == ledger && !asked[1].write);
+	for (u32 i = 2; i < n_asked; i++) {
+		g_assert_cmpint(asked[i].fd, !=, ledger);
+		g_assert_true(asked[i].write == (i + 1 < n_asked));
+	}
+	world_down(&w);
+}
+
 /* ---- runs ---- */
 
 static void test_runs(void)
@@ -649,6 +690,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/backing/passes/overwrite", GUINT_TO_POINTER(ABI_POLICY_OVERWRITE), test_passes);
 	g_test_add_data_func("/backing/passes/discard", GUINT_TO_POINTER(ABI_POLICY_DISCARD), test_passes);
 	g_test_add_func("/backing/idle", test_idle);
+	g_test_add_func("/backing/order", test_order);
 	g_test_add_func("/backing/power-cut", test_power_cut);
 	g_test_add_func("/backing/power-cut/first", test_power_cut_first);
 	g_test_add_func("/backing/damage", test_damage);
