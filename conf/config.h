@@ -73,6 +73,8 @@ typedef struct {
 	u64 file_size;	    /* a new trace once a file of the present one is this large; 0: never */
 	u64 file_interval_ns; /* ... or the present one is this old; 0: never */
 	RetentionConfig files; /* of finished traces in `output`: file_count, output_size and so on */
+	char *backing;	       /* NULL: none. Rings are copied below backing + "/" + name, for a machine that dies */
+	u64 sync_interval_ns;  /* ... this often */
 	OnStop on_stop;
 	SnapshotConfig snapshot;
 	ConfigOrigin *origins; /* which file set what; session_config_origin() */

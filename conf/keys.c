@@ -165,6 +165,15 @@ const Key keys[] = {
 		"Where a session that writes puts its traces. \"\": a directory of the session's name in "
 		"traces/ of the state directory, which is /var/lib/tracer for the system's tracerd. "
 		"Elsewhere needs ReadWritePaths= in a drop-in of tracer.service."),
+	SESSION("backing", KEY_PATH, backing, "path", "an absolute path, or \"\"", "\"\"",
+		"With io = \"none\": keep a copy of the rings below this directory, from which a trace is "
+		"made when the machine, or tracerd, has died. It takes twice the `memory` of each "
+		"user, unit or process. \"\": none. Outside of the state directory it needs "
+		"ReadWritePaths= in a drop-in of tracer.service."),
+	SESSION("sync_interval", KEY_TIME, sync_interval_ns, "time", "10ms to 1h", "\"1s\"",
+		"With `backing`: what is new in the rings is copied and waited for this often. What was "
+		"recorded since the last time is what a power cut costs.",
+		.min = 10 * NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC),
 	SESSION("flush_interval", KEY_TIME, flush_interval_ns, "time", "1ms to 1h", "\"1s\"",
 		"Events that do not fill a part of their ring are written after so long.",
 		.min = NSEC_PER_MSEC, .max = 3600 * NSEC_PER_SEC),
@@ -282,7 +291,7 @@ const size_t n_keys = ELEMENTSOF(keys);
 
 /* Keys of versions to come: who takes an example from there should not be told of a misspelling. */
 static const char *const later_keys[] = {
-	"backing", "sync_interval", "symbols",
+	"symbols",
 };
 
 const Key *key_find(KeyGroup group, const char *name)

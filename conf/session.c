@@ -157,6 +157,14 @@ int session_config_check_keys(const SessionConfig *c, char **ret_text, KeyPair *
 				    "pinned: a session that writes continuously keeps every event in its traces, and has no "
 				    "use for pinned ones; leave pinned out, or use io = \"none\"");
 	}
+	if (c->backing && c->io != IO_NONE) {
+		*ret = (KeyPair){ key_find(GROUP_SESSION, "backing"), key_find(GROUP_SESSION, "io") };
+		return problem_text(ret_text,
+				    "backing: is for sessions that keep memory only; one with io = \"%s\" writes its events "
+				    "to its traces, after flush_interval at the latest; leave backing out, or use io = "
+				    "\"none\"",
+				    io_name(c->io));
+	}
 	if (c->files.max_size && c->file_size > c->files.max_size) {
 		*ret = (KeyPair){ key_find(GROUP_SESSION, "file_size"),
 				  key_find(GROUP_SESSION, "output_size") };

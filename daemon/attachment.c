@@ -5,7 +5,9 @@
 
 #include <stdio.h>
 
+#include "daemon/backing/backing.h"
 #include "lib/wire.h"
+#include "systemd/journal.h"
 
 /* Rings without a living program that one session keeps of each user for the next snapshot; the oldest go first. */
 #define SESSION_MAX_IDLE 8
@@ -150,6 +152,9 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 		session_drop_owner(s, o);
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
+	/* without it the program records all the same */
+	if (s->backing && (r = backing_add(s->backing, o)) < 0)
+		log_error("session '%s': the rings of %s are not kept on disk: %s", s->config->name, o->label, strerror(-r));
 	*ret = o;
 	return 0;
 }
@@ -180,6 +185,8 @@ static int attachment_fill(Session *s, Attachment *a, u16 *ids, Failure *f)
 	/* before the program is told: who meets such an id in a ring shall know it */
 	state_ids(o);
 	if (o->feed && writing_tell(o) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	if (s->backing && backing_tell(s->backing, o) < 0)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	return 0;
 }

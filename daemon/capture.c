@@ -21,9 +21,8 @@ static u64 realtime_ns(void)
 	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
-/* The closest of a few pairs. A machine whose time of day is before the clock's zero (no battery)
- * gets 0. */
-static u64 realtime_offset(const struct record_clock *clock)
+/* The closest of a few pairs. */
+u64 capture_realtime_offset(const struct record_clock *clock)
 {
 	u64 best = UINT64_MAX, offset = 0;
 
@@ -294,7 +293,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		}
 	}
 	if (!limit->urgent)
-		c.realtime_offset_ns = realtime_offset(clock);
+		c.realtime_offset_ns = capture_realtime_offset(clock);
 	nice_before = hurry();
 
 	c.cut = record_clock_now(clock);
@@ -317,7 +316,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		jobs[i].recent = load_relaxed_u64(&jobs[i].reader.line->base);
 	}
 	if (limit->urgent)
-		c.realtime_offset_ns = realtime_offset(clock);
+		c.realtime_offset_ns = capture_realtime_offset(clock);
 	for (size_t i = 0; i < c.n_rings; i++) {
 		CaptureRing *ring = c.rings + i;
 

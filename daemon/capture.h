@@ -53,3 +53,6 @@ typedef struct {
 int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		 const struct record_clock *clock, const CaptureLimit *limit);
 void capture_clear(Capture *c);
+
+/* CLOCK_REALTIME - this clock, now. A machine whose time of day is before the clock's zero (no battery) gets 0. */
+u64 capture_realtime_offset(const struct record_clock *clock);

@@ -16,6 +16,8 @@ typedef struct {
 	char *snapshot_directory;
 	char *trace_directory; /* of sessions that do not say where they write */
 	struct Writings *writings;
+	struct Backings *backings;
+	struct Leftovers *leftovers;
 	struct State *state; /* what outlives the daemon; NULL: nothing */
 	bool leaving; /* the next daemon goes on with what there is: nothing of it is ended */
 } Ground;

@@ -189,14 +189,17 @@ static void jobs_begin(Jobs *j)
 		j->writing = steal_ptr(j->copied);
 	while (!j->copying && !j->copied && j->first) {
 		Job *b = jobs_pop(j);
+		int r = job_gather(b, &b->failure);
 
-		b->r = job_gather(b, &b->failure);
-		if (b->r == 0)
-			b->r = worker_run(j->copier, job_copy, job_is_copied, b);
-		if (b->r == 0)
+		/* from then on b->r is the thread's to say */
+		if (r == 0)
+			r = worker_run(j->copier, job_copy, job_is_copied, b);
+		if (r == 0) {
 			j->copying = b;
-		else
-			job_end(b);
+			continue;
+		}
+		b->r = r;
+		job_end(b);
 	}
 }
 

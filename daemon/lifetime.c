@@ -14,8 +14,10 @@
 
 /* At the end of the daemon, for the snapshots of on_stop: less than TimeoutStopSec= of the unit. */
 #define STOP_NS (45 * NSEC_PER_SEC)
-/* Then for what sessions have still to write; both together are less than TimeoutStopSec=. */
+/* Then for what sessions have still to write; all together are less than TimeoutStopSec=. */
 #define WRITE_NS (30 * NSEC_PER_SEC)
+/* Then for the last pass of what is kept for a machine that dies. */
+#define BACK_NS (10 * NSEC_PER_SEC)
 
 static void manager_on_trace(void *userdata, Session *s, const char *session, const char *path, u64 n_records)
 {
@@ -46,6 +48,17 @@ static void manager_on_snapshot(void *userdata, Session *s, const char *session,
 		manager_session_changed(m, s);
 	if (path && m->observer.snapshot_completed)
 		m->observer.snapshot_completed(m->userdata, session, reason, path);
+}
+
+/* A snapshot that a daemon before this one would have taken, had it lived. */
+static void manager_on_recovered(void *userdata, const char *session, const char *path)
+{
+	Manager *m = userdata;
+	Session *s = manager_find(m, session);
+
+	if (s && !s->last_snapshot)
+		s->last_snapshot = strdup(path);
+	manager_on_snapshot(m, s, session, "recovered", path);
 }
 
 /* Each takes a descriptor, and half of all stay for connections, rings and, above all, snapshots: a crowd of programs must
@@ -195,6 +208,7 @@ static int manager_keep(Manager *m, Takeover *t)
 static int manager_open(Manager *m, Config *config, Takeover *t, int listen_fd)
 {
 	static const JobsObserver jobs_observer = { .finished = manager_on_snapshot };
+	static const LeftoversObserver leftovers_observer = { .recovered = manager_on_recovered };
 	Failure f = FAILURE_NULL, warning = FAILURE_NULL;
 	int r;
 
@@ -204,6 +218,12 @@ static int manager_open(Manager *m, Config *config, Takeover *t, int listen_fd)
 				  .observer = { .completed = manager_on_trace, .changed = manager_on_writing },
 				  .userdata = m };
 	m->ground.writings = &m->writings;
+	m->backings = (Backings){ .event = m->event, .observer = { .changed = manager_on_writing }, .userdata = m };
+	m->ground.backings = &m->backings;
+	r = leftovers_new(&m->leftovers, m->event, &leftovers_observer, m);
+	if (r < 0)
+		return r;
+	m->ground.leftovers = m->leftovers;
 	m->runtime_fd = directory_open(m->runtime_directory, 0755);
 	if (m->runtime_fd < 0) {
 		log_error("%s: %s", m->runtime_directory, strerror(-m->runtime_fd));
@@ -305,6 +325,12 @@ void manager_leave(Manager *m)
 	m->leaving = true;
 }
 
+/* The next daemon has the rings; what is on disk of them stays until it has written its own. */
+static bool session_not_saved(const Session *s)
+{
+	return false;
+}
+
 /* Snapshots that are due are taken, what was taken from rings is written; programs record on. */
 static void manager_leave_sessions(Manager *m)
 {
@@ -312,6 +338,17 @@ static void manager_leave_sessions(Manager *m)
 	state_leave(m->ground.state);
 	m->ground.leaving = true;
 	writings_leave(&m->writings, WRITE_NS);
+	backings_end(&m->backings, BACK_NS, session_not_saved);
+}
+
+/* Its rings are on disk as a snapshot: the backing would be the same once more. */
+static bool session_saved(const Session *s)
+{
+	static const char tail[] = "-stop";
+	size_t n = s->last_snapshot ? strlen(s->last_snapshot) : 0;
+
+	return s->config->on_stop == ON_STOP_SNAPSHOT && n > sizeof(tail) &&
+	       strcmp(s->last_snapshot + n - (sizeof(tail) - 1), tail) == 0;
 }
 
 static void manager_end_sessions(Manager *m)
@@ -323,6 +360,9 @@ static void manager_end_sessions(Manager *m)
 		if (!s->running)
 			continue;
 		(void)session_stop(s, NULL, NULL, NULL);
+		/* for session_saved(): not one of before */
+		free(s->last_snapshot);
+		s->last_snapshot = NULL;
 		if (s->config->on_stop == ON_STOP_SNAPSHOT && s->n_owners &&
 		    jobs_add(m->jobs, s, "stop", "the daemon stopped", true, NULL, NULL, NULL, NULL,
 			     NULL, &f) < 0)
@@ -331,6 +371,7 @@ static void manager_end_sessions(Manager *m)
 	jobs_drain(m->jobs, STOP_NS);
 	/* what they wrote meanwhile, they need not write now */
 	writings_end(&m->writings, WRITE_NS);
+	backings_end(&m->backings, BACK_NS, session_saved);
 }
 
 Manager *manager_free(Manager *m)
@@ -360,7 +401,8 @@ Manager *manager_free(Manager *m)
 	}
 	roster_clear(&m->roster);
 	/* a thread that hangs in a disk may come back and look before the process is gone; sessions are off the board already */
-	if (!m->writings.hang) {
+	m->leftovers = leftovers_free(m->leftovers);
+	if (!m->writings.hang && !m->backings.hang) {
 		m->ground.board = m->leaving ? board_leave(m->ground.board) : board_free(m->ground.board);
 		m->ground.classes = classes_free(m->ground.classes);
 		m->ground.account = account_free(m->ground.account);

@@ -3,6 +3,8 @@
  * (programs.c), causes of snapshots (causes.c), seldom things (chores.c), and the line for systemctl status (status.c). */
 #pragma once
 
+#include "daemon/backing/backing.h"
+#include "daemon/backing/leftovers.h"
 #include "daemon/deaths.h"
 #include "daemon/jobs.h"
 #include "daemon/listener.h"
@@ -33,6 +35,8 @@ struct Manager {
 	Jobs *jobs;
 	Roster roster;
 	Writings writings;
+	Backings backings;
+	Leftovers *leftovers;
 	u64 born; /* CLOCK_MONOTONIC; 0: old enough to be called healthy */
 	bool blind; /* the kernel does not say how programs end */
 	UnitWatch *units; /* while a session has on_unit_failure, or on_crash and we are blind */

@@ -76,6 +76,9 @@ int manager_add_session(Manager *m, SessionConfig *config, Session **ret, Failur
 	manager_status_changed(m);
 	if (m->observer.session_added)
 		m->observer.session_added(m->userdata, s);
+	/* of one that is taken over, nobody knows yet what is a leftover */
+	if (!m->ground.state || !m->ground.state->quiet)
+		session_look_back(s);
 	*ret = s;
 	return 0;
 }

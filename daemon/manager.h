@@ -136,6 +136,10 @@ typedef struct {
 	u64 unwritten;	   /* records that were on their way to a file when that was given up */
 	u64 suppressed;	   /* automatic snapshots not taken because of min_interval */
 	u64 suppressed_by[8]; /* the same by cause, CAUSE_* of triggers.h */
+	const char *backing; /* where its rings are kept for a machine that dies; "": nowhere */
+	u64 synced_usec;   /* CLOCK_REALTIME: what was recorded before is there; 0: nothing yet */
+	u64 backing_written; /* bytes that it took */
+	u64 backing_missed; /* sub-buffers that were overwritten before they could be copied */
 	u64 clamped;	   /* stamps that a producer set backwards */
 	u64 corrupt;	   /* sub-buffers that could not be believed */
 	double fill;	   /* 0..1: how full the fullest ring is */

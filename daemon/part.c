@@ -166,7 +166,12 @@ int part_metadata(const Part *p, const PartContext *c, const u8 *uuid, char **re
 	const SnapshotJob *job = c->job;
 	u64 real = c->clock.realtime_offset_ns;
 
-	environment_add_host(&e);
+	if (job->hostname) {
+		environment_add(&e, "hostname", "%s", job->hostname);
+		environment_add(&e, "boot_id", "%s", job->boot_id);
+	} else {
+		environment_add_host(&e);
+	}
 	environment_add(&e, "session", "%s", job->session);
 	environment_add(&e, "owner", "%s", p->source->label);
 	environment_add(&e, "trigger", "%s", job->trigger);

@@ -174,8 +174,8 @@ static int entry_remove(const Entries *e, const Entry *entry, RetentionResult *r
 	return r;
 }
 
-int retention_apply(const char *directory, const RetentionConfig *c, const char *const *busy,
-		    RetentionResult *ret)
+static int apply(const char *directory, const RetentionConfig *c, bool sweep, const char *const *busy,
+		 RetentionResult *ret)
 {
 	_cleanup_(entries_clear) Entries e = {.fd = -1};
 	RetentionResult result = {0};
@@ -184,7 +184,7 @@ int retention_apply(const char *directory, const RetentionConfig *c, const char 
 	int error = 0;
 	int r;
 
-	r = entries_read(&e, directory, true, busy, &error);
+	r = entries_read(&e, directory, sweep, busy, &error);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	for (size_t i = 0; i < e.n; i++)
@@ -209,6 +209,17 @@ int retention_apply(const char *directory, const RetentionConfig *c, const char 
 	if (ret)
 		*ret = result;
 	return error;
+}
+
+int retention_apply(const char *directory, const RetentionConfig *c, const char *const *busy,
+		    RetentionResult *ret)
+{
+	return apply(directory, c, true, busy, ret);
+}
+
+int retention_limit(const char *directory, const RetentionConfig *c, RetentionResult *ret)
+{
+	return apply(directory, c, false, NULL, ret);
 }
 
 static int directory_sweep(int at, const char *name)

@@ -19,6 +19,8 @@ typedef struct {
  * -errno of the first failure (goes on after it). */
 int retention_apply(const char *directory, const RetentionConfig *c, const char *const *busy,
 		    RetentionResult *ret);
+/* The same, but for temporary directories: beside jobs that are running. */
+int retention_limit(const char *directory, const RetentionConfig *c, RetentionResult *ret);
 /* Removes what a dead daemon left half made or half removed, below every directory in `directory` (the sessions'; also of
  * sessions that are gone, which no snapshot would ever clean up after). Nothing may be writing there. 0 or the first
  * -errno. */

@@ -17,6 +17,7 @@ struct Session {
 	char *snapshots; /* directory of its snapshots */
 	char *output;	 /* ... and of what it writes continuously */
 	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
+	struct Backing *backing; /* from its first start on, if it is wanted: as long as there may be rings */
 	bool running;
 	bool start_wanted; /* once what it recorded before is written; not while it runs */
 	u32 slot, generation; /* while running */
@@ -68,8 +69,12 @@ int session_configure(Session *s, SessionConfig *config, Failure *f);
 
 /* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
 int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);
+/* Has what was left of its rings when the machine died made into a trace, if it has a backing. */
+void session_look_back(const Session *s);
 /* Where its snapshots and traces go, from where the daemon's go now. 0 or -ENOMEM (then as before). */
 int session_set_directories(Session *s);
+/* Adds what an owner's rings say; a lie that is found is said. */
+void session_count(Session *s, Owner *o, OwnerCounters *sum);
 static inline bool session_is_continuous(const Session *s)
 {
 	return s->config->io != IO_NONE;

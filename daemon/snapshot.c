@@ -391,6 +391,19 @@ int snapshot_copy(Snapshot **ret, const SnapshotJob *job, Failure *f)
 	return 0;
 }
 
+int snapshot_found(Snapshot **ret, const SnapshotJob *job, Capture *capture)
+{
+	Snapshot *run = calloc(1, sizeof(*run));
+
+	if (!run)
+		return -ENOMEM;
+	run->job = run->context.job = job;
+	run->context.capture = *capture;
+	*capture = (Capture){0};
+	*ret = run;
+	return 0;
+}
+
 int snapshot_write(Snapshot *run, SnapshotResult *ret, Failure *f)
 {
 	int r = run_sift(run);

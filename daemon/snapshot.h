@@ -3,6 +3,7 @@
  * Runs on worker threads with its own copy of everything it needs, and touches no daemon state. */
 #pragma once
 
+#include "daemon/capture.h"
 #include "daemon/description.h"
 #include "daemon/failure.h"
 #include "daemon/trace/trace.h"
@@ -37,6 +38,7 @@ typedef struct {
 	u64 duration_ns, max_size; /* 0: all */
 	bool urgent; /* of a crash: see CaptureLimit */
 	bool discard; /* policy: nothing is overwritten, so nothing has to be held */
+	const char *hostname, *boot_id; /* where it was recorded; NULL: here, in this boot */
 } SnapshotJob;
 
 typedef struct {
@@ -67,6 +69,9 @@ typedef struct Snapshot Snapshot;
  * its cut. The job stays the caller's and lives as long as what is returned. 0, or -errno with *f
  * set. */
 int snapshot_copy(Snapshot **ret, const SnapshotJob *job, Failure *f);
+/* The same of rings that were found elsewhere: takes the capture, whose rings' `source` are indexes of job->sources. 0 or
+ * -ENOMEM (nothing was taken). */
+int snapshot_found(Snapshot **ret, const SnapshotJob *job, Capture *capture);
 Snapshot *snapshot_free(Snapshot *s);
 DEFINE_CLEANUP(Snapshot *, snapshot_free)
 /* Judges and writes it, once, into DIRECTORY/.NAME.tmp, and renames to DIRECTORY/NAME when every

@@ -115,6 +115,8 @@ static size_t config_update(SessionConfig **known, const SessionConfig *config, 
 		names[n++] = "IO";
 	if (!old || !strings_equal(&old->events, &config->events))
 		names[n++] = "Events";
+	if (!old || text_differs(old->backing, config->backing))
+		names[n++] = "Backing";
 	names[n++] = "Settings";
 	session_config_free(*known);
 	*known = copy;

@@ -232,6 +232,7 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("LastSnapshot", "s", NULL, INFO(last_snapshot), EMITS),
 	SD_BUS_PROPERTY("LastTrace", "s", NULL, INFO(last_trace), EMITS),
 	SD_BUS_PROPERTY("Trouble", "s", NULL, INFO(trouble), EMITS),
+	SD_BUS_PROPERTY("Backing", "s", NULL, INFO(backing), EMITS),
 	SD_BUS_PROPERTY("Producers", "u", NULL, INFO(n_producers), EMITS),
 	SD_BUS_PROPERTY("Owners", "u", NULL, INFO(n_owners), EMITS),
 	/* These move with every event, or are found out by the thread that writes, and are read live. */
@@ -244,6 +245,9 @@ static const sd_bus_vtable session_vtable[] = {
 	SD_BUS_PROPERTY("Written", "t", NULL, INFO(written), 0),
 	SD_BUS_PROPERTY("Unwritten", "t", NULL, INFO(unwritten), 0),
 	SD_BUS_PROPERTY("Unreadable", "t", NULL, INFO(unreadable), 0),
+	SD_BUS_PROPERTY("SyncedUntil", "t", NULL, INFO(synced_usec), 0),
+	SD_BUS_PROPERTY("SyncedBytes", "t", NULL, INFO(backing_written), 0),
+	SD_BUS_PROPERTY("SyncMissed", "t", NULL, INFO(backing_missed), 0),
 	SD_BUS_PROPERTY("Lost", "a{st}", get_lost, 0, 0),
 	SD_BUS_PROPERTY("Fill", "d", NULL, INFO(fill), 0),
 	SD_BUS_PROPERTY("Suppressed", "t", NULL, INFO(suppressed), 0),

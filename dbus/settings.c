@@ -424,6 +424,10 @@ int settings_append(sd_bus_message *m, const SessionConfig *c)
 	if (r >= 0)
 		r = append_output(m, c);
 	if (r >= 0)
+		r = append_text(m, "backing", c->backing ? c->backing : "");
+	if (r >= 0)
+		r = append_time(m, "sync_interval", c->sync_interval_ns);
+	if (r >= 0)
 		r = append_text(m, "on_stop", on_stop_name(c->on_stop));
 	if (r >= 0)
 		r = append_snapshot(m, &c->snapshot);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Looking at sessions: list and show. */
+#include "dbus/moment.h"
 #include "dbus/tracerctl.h"
 
 #include <inttypes.h>
@@ -99,6 +100,15 @@ static void text_print(FILE *out, const char *text)
 	(void)fputs(text_clean(*text ? text : "-", clean, sizeof(clean)), out);
 }
 
+static void moment_print(FILE *out, u64 usec)
+{
+	char text[64];
+
+	if (usec)
+		moment_format(usec * NSEC_PER_USEC, text);
+	(void)fputs(usec ? text : "-", out);
+}
+
 /* "a, b", "full 0, held 3" */
 static int members_print(sd_bus_message *m, FILE *out, char type, const char *content)
 {
@@ -152,7 +162,9 @@ static int value_print(sd_bus_message *m, FILE *out, const char *property)
 		r = sd_bus_message_read_basic(m, type, &t);
 		if (r < 0)
 			return r;
-		if (strcmp(property, "Memory") == 0)
+		if (strcmp(property, "SyncedUntil") == 0)
+			moment_print(out, t);
+		else if (strcmp(property, "Memory") == 0 || strcmp(property, "SyncedBytes") == 0)
 			(void)fputs(size_human(t, size), out);
 		else
 			(void)fprintf(out, "%" PRIu64, t);

@@ -22,10 +22,10 @@ _tracerctl_sessions() {
 _tracerctl() {
 	local cur=${COMP_WORDS[COMP_CWORD]} verb='' last='' w words
 	local values=''
-	local verbs='list show create set start stop snapshot rotate clear remove set-events producers events reload watch view extract'
+	local verbs='list show create set start stop snapshot rotate clear remove set-events producers events reload watch view extract recover'
 	local options='--user --address= --json --no-legend --no-ask-password --help --version'
 	local keys='autostart= events= exclude= level= users= processes= units= policy= buffers= memory=
-		sub_buffers= pinned= pinned_memory= contexts= io= output= flush_interval= block_timeout= file_size= file_interval=
+		sub_buffers= pinned= pinned_memory= contexts= io= output= backing= sync_interval= flush_interval= block_timeout= file_size= file_interval=
 		file_count= output_size= output_age= output_keep_free= on_stop= snapshot.on_crash= snapshot.on_exit_failure=
 		snapshot.on_unknown_death= snapshot.on_coredump= snapshot.on_unit_failure= snapshot.on_event=
 		snapshot.max_count= snapshot.max_size= snapshot.max_age= snapshot.keep_free=
@@ -78,7 +78,7 @@ _tracerctl() {
 			fi
 			;;
 		create) mapfile -t COMPREPLY < <(compgen -W "$keys" -- "$cur") ;;
-		extract) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
+		extract | recover) mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
 		view)
 			local IFS=$'\n'
 			mapfile -t COMPREPLY < <(compgen -W "$(_tracerctl_sessions)" -- "$cur" && compgen -d -- "$cur")

@@ -31,6 +31,7 @@ static const struct {
 	{ "watch", verb_watch, 0, 0, "", "Rates, fill and losses, every second" },
 	{ "view", verb_view, 1, INT_MAX, "PATH|NAME [ARG...]", "Show a trace, or a session's last one, with babeltrace2" },
 	{ "extract", verb_extract, 2, 2, "PATH OUTPUT", "Make a trace of a range of time of another" },
+	{ "recover", verb_recover, 1, 2, "DIRECTORY [OUTPUT]", "Make a trace of what a machine that died left of its rings" },
 };
 
 static void help(void)

@@ -54,6 +54,7 @@ int verb_reload(const Options *o, int argc, char **argv);
 int verb_watch(const Options *o, int argc, char **argv);
 int verb_view(const Options *o, int argc, char **argv);
 int verb_extract(const Options *o, int argc, char **argv);
+int verb_recover(const Options *o, int argc, char **argv);
 
 /* ---- tracerctl-client.c ---- */
 

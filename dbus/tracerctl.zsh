@@ -28,6 +28,7 @@ _tracerctl_verbs() {
 		'watch:rates, fill and losses'
 		'view:show a trace with babeltrace2'
 		'extract:make a trace of a range of time of another'
+		'recover:make a trace of what a machine that died left'
 	)
 	_describe -t verbs verb verbs
 }
@@ -37,7 +38,7 @@ _tracerctl_arguments() {
 	show|start|stop|snapshot|rotate|clear|remove|set-events) _tracerctl_sessions ;;
 	view) _alternative 'sessions:session:_tracerctl_sessions' 'directories:directory:_directories' ;;
 	set) (( CURRENT == 2 )) && _tracerctl_sessions || _message 'KEY=VALUE' ;;
-	extract) _directories ;;
+	extract|recover) _directories ;;
 	create) _message 'KEY=VALUE' ;;
 	esac
 }

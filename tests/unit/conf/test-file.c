@@ -70,6 +70,7 @@ static void test_all_keys(void)
 	g_assert_cmpuint(s->contexts, ==, 1);
 	g_assert_cmpint(s->io, ==, IO_SPLICE);
 	g_assert_cmpstr(s->output, ==, "/srv/traces/flight");
+	g_assert_cmpuint(s->sync_interval_ns, ==, 100 * NSEC_PER_MSEC);
 	g_assert_cmpuint(s->flush_interval_ns, ==, 250 * NSEC_PER_MSEC);
 	g_assert_cmpuint(s->block_timeout_ns, ==, 2 * NSEC_PER_SEC);
 	g_assert_cmpuint(s->file_size, ==, 256 << 20);

@@ -245,6 +245,8 @@ static void test_copy(void)
 		{ "policy", { .type = CONFIG_STRING, .string = "block" } },
 		{ "io", { .type = CONFIG_STRING, .string = "splice" } },
 		{ "output", { .type = CONFIG_STRING, .string = "/srv/x" } },
+		{ "backing", { .type = CONFIG_STRING, .string = "/srv/x" } },
+		{ "sync_interval", { .type = CONFIG_STRING, .string = "7s" } },
 		{ "flush_interval", { .type = CONFIG_STRING, .string = "7s" } },
 		{ "block_timeout", { .type = CONFIG_STRING, .string = "7s" } },
 		{ "file_size", { .type = CONFIG_STRING, .string = "7M" } },

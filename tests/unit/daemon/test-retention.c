@@ -57,15 +57,22 @@ static void test_size_and_age(void)
 {
 	g_autofree char *directory = maker_directory();
 	RetentionConfig c = {.max_size = 250000};
+	g_autofree char *temporary = g_build_filename(directory, ".20200101T000000.000000Z-crash.tmp", NULL);
 	RetentionResult result;
 	char *names[5];
 
 	for (u32 i = 0; i < 5; i++)
 		names[i] = snapshot_make(directory, i * 3600, i, 100000);
-	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
+	/* also beside a job that is just writing */
+	g_assert_cmpint(g_mkdir_with_parents(temporary, 0700), ==, 0);
+	g_assert_cmpint(retention_limit(directory, &c, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 3);
+	g_assert_true(g_file_test(temporary, G_FILE_TEST_IS_DIR));
 	for (u32 i = 0; i < 5; i++)
 		g_assert_true(there(directory, names[i]) == (i < 2));
+	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
+	g_assert_cmpuint(result.n_removed, ==, 0);
+	g_assert_false(g_file_test(temporary, G_FILE_TEST_EXISTS));
 	c = (RetentionConfig){.max_age_ns = 1800 * NSEC_PER_SEC};
 	g_assert_cmpint(retention_apply(directory, &c, NULL, &result), ==, 0);
 	g_assert_cmpuint(result.n_removed, ==, 1);

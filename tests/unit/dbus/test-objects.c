@@ -596,6 +596,7 @@ static void properties(Fixture *f, const void *unused)
 		{ "Output", "/var/lib/tracer/snapshots/flight" }, { "LastSnapshot", "/there" },
 		{ "Snapshots", "/var/lib/tracer/snapshots/flight" }, { "LastTrace", "/trace" },
 		{ "Trouble", "no space" }, { "Strategy", "direct" },
+		{ "Backing", "/backing" },
 	};
 	Session *s = fake_session_add(f->p->manager, "flight");
 	SessionInfo *info = fake_session_info(s);
@@ -607,6 +608,10 @@ static void properties(Fixture *f, const void *unused)
 	fake_session_set_last_trace(s, "/trace");
 	fake_session_set_trouble(f->p->manager, s, "no space");
 	(void)snprintf(info->strategy, sizeof(info->strategy), "direct");
+	info->backing = "/backing";
+	info->synced_usec = 14;
+	info->backing_written = 15;
+	info->backing_missed = 16;
 	info->unwritten = 12;
 	info->unreadable = 13;
 	info->memory = 1;
@@ -644,6 +649,9 @@ static void properties(Fixture *f, const void *unused)
 	g_assert_cmpuint(read_number(f->p, "Corrupt", "t"), ==, 10);
 	g_assert_cmpuint(read_number(f->p, "Unwritten", "t"), ==, 12);
 	g_assert_cmpuint(read_number(f->p, "Unreadable", "t"), ==, 13);
+	g_assert_cmpuint(read_number(f->p, "SyncedUntil", "t"), ==, 14);
+	g_assert_cmpuint(read_number(f->p, "SyncedBytes", "t"), ==, 15);
+	g_assert_cmpuint(read_number(f->p, "SyncMissed", "t"), ==, 16);
 	g_assert_cmpfloat(read_double(f->p, "Fill"), ==, 0.25);
 	m = peer_call(f->p, BUS_SESSION_PREFIX "/flight", PROPERTIES, "Get", "ss", BUS_SESSION_INTERFACE, "SuppressedBy");
 	g_assert_cmpint(sd_bus_message_enter_container(m, 'v', "a{st}"), >, 0);
