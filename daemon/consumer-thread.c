@@ -300,7 +300,7 @@ static void rest(Consumer *c)
 /* A way out of trouble. */
 static void trouble_turn(Consumer *c)
 {
-	bool space = c->bad.space, dead = c->bad.error == -EIO;
+	bool space = c->bad.space, dead = c->bad.error == -EIO || c->bad.error == -EROFS;
 	int r;
 
 	/* What is wrong with more than space is left behind, with the file or the directory that it happened to. */
@@ -308,7 +308,8 @@ static void trouble_turn(Consumer *c)
 		consumer_give_up(c);
 	/* who waits for a rotation hears of it, and another output may be the way out */
 	r = consumer_obey(c);
-	/* What a page cache takes may never get to a disk that fails: with nothing of anybody's it is found out whether it is well. */
+	/* What a page cache takes may never get to a disk that fails, and with nothing to write all goes well on one that may not
+	 * be written to: it is found out with nothing of anybody's. */
 	if (r == 0)
 		r = dead ? output_probe(c->output) : output_open(c->output);
 	if (r == 0)

@@ -326,10 +326,16 @@ int state_owner_add(State *s, Owner *o, Failure *f)
 	ring_name(name, o->number);
 	r = fdstore_put(&s->store, name, o->region.fd);
 	if (r < 0) {
+		/* nobody keeps them, and they are recorded into all the same */
 		o->number = 0;
-		return failure_set(f, FAILURE_IO, "session '%s': systemd cannot be given the rings of %s to keep: %s",
-				   o->session->config->name, o->label, strerror(-r));
+		if (!s->refused)
+			log_warning("session '%s': systemd cannot be given the rings of %s to keep (%s): they will not outlive "
+				    "tracerd",
+				    o->session->config->name, o->label, strerror(-r));
+		s->refused = true;
+		return 0;
 	}
+	s->refused = false;
 	state_owner(o);
 	return 0;
 }

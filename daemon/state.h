@@ -22,7 +22,7 @@ struct State {
 	Line line;
 	u64 last_number;  /* of an owner */
 	u32 n_programs;	  /* pidfds that are kept */
-	bool complained, rewriting;
+	bool complained, refused, rewriting;
 	bool quiet; /* what is done is known already: it is being taken over */
 	/* says everything anew */
 	void (*rewrite)(void *userdata);
