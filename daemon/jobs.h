@@ -27,6 +27,8 @@ DEFINE_CLEANUP(Jobs *, jobs_free)
 int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
 	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
 	     void *userdata, char **ret_path, Failure *f);
+/* An automatic one that a daemon before us had promised, with the name that it had given it. */
+int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, Failure *f);
 /* Adds a reason to an automatic job of the session that has not begun. False if there is none. */
 bool jobs_join(Jobs *j, const Session *s, const char *reason);
 /* Before the session is freed: waiting jobs of it fail, those that are cut go on without it. */

@@ -114,7 +114,6 @@ static void session_abandon(Session *s, Owner *o)
 		(void)writing_retire(s->writing, o, false);
 	state_owner_gone(o);
 	owner_abandon(o);
-	state_session(s);
 }
 
 static void session_count(Session *s, Owner *o, OwnerCounters *sum)
@@ -352,8 +351,8 @@ static void session_renew(Session *s)
 
 int session_clear(Session *s, Failure *f)
 {
-	session_renew(s);
 	s->suppressed = 0;
+	session_renew(s);
 	return 0;
 }
 
