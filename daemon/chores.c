@@ -68,6 +68,7 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 		(void)producer_check(p);
 	}
 	manager_check_clock(m);
+	state_catch_up(m->ground.state);
 	if (m->born && manager_now() - m->born > TAKEOVER_HEALTHY_NS) {
 		state_healthy(m->ground.state);
 		m->born = 0;

@@ -123,6 +123,19 @@ int ids_put(Ids *ids, Class *class, u16 id)
 	return 0;
 }
 
+int ids_skip(Ids *ids, u32 n)
+{
+	for (; n && ids->n <= ABI_ID_MAX; n--) {
+		int r = ids_grow(ids);
+
+		if (r < 0)
+			return r;
+		/* free, and in no chain: given again once there are no fresh ones */
+		ids->entries[ids->n++] = (IdEntry){};
+	}
+	return 0;
+}
+
 void ids_settle(Ids *ids, Epoch *epoch)
 {
 	for (u32 id = 1; epoch && id < ids->n; id++) {

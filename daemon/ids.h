@@ -20,7 +20,7 @@ typedef struct {
 	Class *class;	 /* owned reference; NULL: free */
 	u32 n_holders;	 /* living programs that were told this id */
 	Epoch *epoch;	 /* owned reference; of the moment when n_holders became 0 */
-	bool said;	 /* to what outlives the daemon */
+	u32 said;	 /* to what outlives the daemon: when it was last written anew */
 	u32 next;	 /* id with the same hash, 0: none */
 } IdEntry;
 
@@ -43,6 +43,8 @@ void ids_clear(Ids *ids);
 int ids_get(Ids *ids, Class *class, u16 *ret);
 /* This id means this class, which an earlier daemon gave it (takes a reference). 0, -ENOMEM, -EEXIST. */
 int ids_put(Ids *ids, Class *class, u16 id);
+/* The next n ids, as far as there are so many, are given to nobody. 0 or -ENOMEM. */
+int ids_skip(Ids *ids, u32 n);
 /* Of all that have neither holder nor epoch. */
 void ids_settle(Ids *ids, Epoch *epoch);
 /* Notes that the set's program was told this id; once however often. 0 or -ENOMEM. */

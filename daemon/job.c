@@ -60,6 +60,7 @@ Job *job_free(Job *b)
 	free(b->directory);
 	free(b->name);
 	free(b->path);
+	free(b->due_path);
 	free(b);
 	return NULL;
 }
@@ -98,6 +99,11 @@ int job_name(Job *b, u64 *last_usec)
 	if (usec - now >= 1000000)
 		usec = now;
 	*last_usec = usec;
+	return job_set_name(b, usec);
+}
+
+int job_name_again(Job *b, u64 usec)
+{
 	return job_set_name(b, usec);
 }
 

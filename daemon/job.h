@@ -20,6 +20,9 @@ struct Job {
 	char *session_name, *trigger, *reason, *directory, *name, *path;
 	u64 usec; /* that its name says */
 	u64 number; /* among all jobs, from 1 */
+	/* as it is said to who comes after us: the name it was given first, which the writer does not touch */
+	u64 due_usec;
+	char *due_path;
 	bool automatic;
 	char *late; /* reasons that came when it was being written; NULL: none */
 	char *coredump; /* file, once it is known */
@@ -52,6 +55,8 @@ DEFINE_CLEANUP(Job *, job_free)
 /* Gives it a name, "20261129T160102.123456Z-manual", and a path: sorts by time, asked for by no other job. *last_usec is the
  * time in the newest name. Looks at no disk. */
 int job_name(Job *b, u64 *last_usec);
+/* The name that an earlier daemon gave it. */
+int job_name_again(Job *b, u64 usec);
 /* In the loop: references to all owners it will need, pinned. */
 int job_gather(Job *b, Failure *f);
 /* On the copier: the cut. Sets b->r. */

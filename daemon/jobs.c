@@ -307,9 +307,10 @@ static void jobs_insert(Jobs *j, Job *b)
 	j->n++;
 }
 
-int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
-	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
-	     void *userdata, char **ret_path, Failure *f)
+/* usec: the name it has already; 0: none. */
+static int jobs_put(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, bool automatic,
+		    const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
+		    void *userdata, char **ret_path, Failure *f)
 {
 	_cleanup_(job_freep) Job *b = NULL;
 
@@ -332,7 +333,12 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	b->trigger = strdup(trigger);
 	b->reason = strdup(reason);
 	b->directory = strdup(s->snapshots);
-	if (!b->session_name || !b->trigger || !b->reason || !b->directory || job_name(b, &j->last_name_usec) < 0)
+	if (!b->session_name || !b->trigger || !b->reason || !b->directory ||
+	    (usec ? job_name_again(b, usec) : job_name(b, &j->last_name_usec)) < 0)
+		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
+	b->due_usec = b->usec;
+	b->due_path = strdup(b->path);
+	if (!b->due_path)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	for (; environment && environment[0] && b->n_environment < JOB_ENVIRONMENT_MAX * 2; environment++) {
 		b->environment[b->n_environment] = strdup(environment[0]);
@@ -371,6 +377,19 @@ const char *jobs_path(const Jobs *j, u64 number)
 		if (cut[i] && cut[i]->number == number)
 			return cut[i]->path;
 	return reasons_path(&j->saved, number);
+}
+
+int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
+	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
+	     void *userdata, char **ret_path, Failure *f)
+{
+	return jobs_put(j, s, 0, trigger, reason, automatic, options, environment, done, userdata, ret_path, f);
+}
+
+int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, Failure *f)
+{
+	j->last_name_usec = MAX(j->last_name_usec, usec);
+	return jobs_put(j, s, usec, trigger, reason, true, NULL, NULL, NULL, NULL, NULL, f);
 }
 
 bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number)

@@ -27,6 +27,8 @@ DEFINE_CLEANUP(Jobs *, jobs_free)
 int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool automatic,
 	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
 	     void *userdata, char **ret_path, Failure *f);
+/* An automatic one that a daemon before us had promised, with the name that it had given it. */
+int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, Failure *f);
 /* Of the job that was added last: 1, 2, ... */
 u64 jobs_number(const Jobs *j);
 /* Where that one is or will be; "": not known any more. */

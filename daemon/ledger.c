@@ -27,6 +27,8 @@ struct head {
 	u32 faulted; /* the last one did, and was not counted yet */
 	u32 reserved;
 	u64 tip;     /* size of the half that counts, times two, plus its number */
+	u32 missed;  /* event ids that were given and that no line says */
+	u32 ended;   /* its daemon was ending its sessions in order */
 };
 
 struct Ledger {
@@ -168,12 +170,12 @@ static bool line_whole(const char *line, size_t n)
 	       strtoull(line, &end, 16) == sum_of(line + SUM + 1, n - SUM - 1) && end == line + SUM;
 }
 
-int ledger_read(Ledger *l, int (*fn)(void *userdata, const char *line), void *userdata, u32 *ret_damaged)
+int ledger_read(Ledger *l, int (*fn)(void *userdata, const char *line), void *userdata, LedgerDamage *ret_damage)
 {
 	_cleanup_free_ char *all = malloc(l->size + 1);
 	int r;
 
-	*ret_damaged = 0;
+	*ret_damage = (LedgerDamage){ 0 };
 	if (!all)
 		return -ENOMEM;
 	r = read_whole(l->fd, all, l->size, half_at(l->half));
@@ -186,7 +188,8 @@ int ledger_read(Ledger *l, int (*fn)(void *userdata, const char *line), void *us
 			end = all + l->size;
 		*end = 0;
 		if (!line_whole(p, (size_t)(end - p))) {
-			(*ret_damaged)++;
+			ret_damage->n_lines++;
+			ret_damage->n_bytes += (u64)(end - p);
 			continue;
 		}
 		r = fn(userdata, p + SUM + 1);
@@ -250,7 +253,8 @@ int ledger_append(Ledger *l, const char *line)
 
 bool ledger_due(const Ledger *l)
 {
-	return l->size > 2 * l->base + LEAST;
+	/* or before it is full, if that was written since: what is written anew may be less */
+	return l->size > 2 * l->base + LEAST || (l->size > HALF / 4 * 3 && l->size > l->base + HALF / 16);
 }
 
 static void half_punch(Ledger *l, u32 half)
@@ -304,4 +308,33 @@ void ledger_healthy(Ledger *l)
 void ledger_note_fault(Ledger *l)
 {
 	store_relaxed_u32(&l->head->faulted, 1);
+}
+
+/* ---- what a daemon could not say in lines ---- */
+
+void ledger_note_missed(Ledger *l, u32 n)
+{
+	l->head->missed = l->head->missed > UINT32_MAX - n ? UINT32_MAX : l->head->missed + n;
+}
+
+void ledger_note_end(Ledger *l)
+{
+	store_relaxed_u32(&l->head->ended, 1);
+}
+
+u32 ledger_missed(const Ledger *l)
+{
+	return l->head->missed;
+}
+
+bool ledger_ended(const Ledger *l)
+{
+	return load_relaxed_u32(&l->head->ended);
+}
+
+void ledger_complete(Ledger *l, bool running)
+{
+	l->head->missed = 0;
+	if (running)
+		store_relaxed_u32(&l->head->ended, 0);
 }

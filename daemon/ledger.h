@@ -21,8 +21,12 @@ DEFINE_CLEANUP(Ledger *, ledger_free)
 
 /* Its memfd, for the store. Borrowed. */
 int ledger_fd(const Ledger *l);
-/* Every line that is whole, in order. *ret_damaged: how many were not. 0 or -errno (of fn, if that is not 0; it ends it). */
-int ledger_read(Ledger *l, int (*fn)(void *userdata, const char *line), void *userdata, u32 *ret_damaged);
+typedef struct {
+	u32 n_lines; /* that were not whole */
+	u64 n_bytes; /* of them */
+} LedgerDamage;
+/* Every line that is whole, in order. 0 or -errno (of fn, if that is not 0; it ends it). */
+int ledger_read(Ledger *l, int (*fn)(void *userdata, const char *line), void *userdata, LedgerDamage *ret_damage);
 /* 0; -ENOSPC, -ENOMEM, -errno: the line is not there. A line with a newline in it is -EINVAL. */
 int ledger_append(Ledger *l, const char *line);
 
@@ -40,3 +44,14 @@ u32 ledger_faults(Ledger *l);
 void ledger_healthy(Ledger *l);
 /* Async-signal-safe. */
 void ledger_note_fault(Ledger *l);
+
+/* ---- what a daemon could not say in lines: these cannot fail ---- */
+
+/* So many ids were given to events that no line says. */
+void ledger_note_missed(Ledger *l, u32 n);
+u32 ledger_missed(const Ledger *l);
+/* From here sessions are stopped because the daemon ends, and for no other reason. */
+void ledger_note_end(Ledger *l);
+bool ledger_ended(const Ledger *l);
+/* The lines say it all again; running: and sessions are as they should be. */
+void ledger_complete(Ledger *l, bool running);

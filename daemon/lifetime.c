@@ -196,10 +196,9 @@ static int manager_keep(Manager *m, Takeover *t)
 	s->quiet = true;
 	takeover_apply(t, m);
 	s->quiet = false;
-	if (t->n_refused || t->n_stored == 0)
+	/* if nothing is known yet, before it is used; the rest once all is as it will be */
+	if (t->n_stored == 0)
 		state_renew(s);
-	else
-		state_machine(s, m->cpus, board_clock_uuid(m->ground.board));
 	state_watch_faults(s);
 	m->born = manager_now();
 	return 0;
@@ -308,6 +307,7 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 	if (r == 0) {
 		manager_apply_sessions(m, config, true);
 		takeover_mourn(&t, m);
+		state_begin(m->ground.state);
 	}
 	takeover_end(&t, m);
 	if (r < 0)
@@ -353,6 +353,7 @@ static bool session_saved(const Session *s)
 
 static void manager_end_sessions(Manager *m)
 {
+	state_end(m->ground.state);
 	for (Session *s = m->sessions; s; s = s->next) {
 		Failure f = FAILURE_NULL;
 

@@ -91,6 +91,19 @@ void line_bytes(Line *l, const char *key, const void *bytes, size_t n)
 	l->text[l->n] = 0;
 }
 
+void line_list_begin(Line *l, const char *key)
+{
+	append_key(l, key);
+}
+
+void line_list_add(Line *l, u64 value)
+{
+	char text[24];
+	int n = snprintf(text, sizeof(text), "%llu,", (unsigned long long)value);
+
+	append(l, text, (size_t)n);
+}
+
 void line_clear(Line *l)
 {
 	free(l->text);
@@ -204,4 +217,25 @@ u8 *line_get_bytes(const char *line, const char *key, size_t *ret_n)
 	}
 	*ret_n = n / 2;
 	return steal_ptr(bytes);
+}
+
+bool line_list_next(const char *line, const char *key, const char **at, u64 *ret)
+{
+	const char *p = *at;
+	u64 value = 0;
+	size_t n;
+
+	if (!p)
+		p = find(line, key, &n);
+	if (!p || *p < '0' || *p > '9')
+		return false;
+	for (; *p >= '0' && *p <= '9'; p++)
+		if (__builtin_mul_overflow(value, (u64)10, &value) ||
+		    __builtin_add_overflow(value, (u64)(*p - '0'), &value))
+			return false;
+	if (*p != ',')
+		return false;
+	*at = p + 1;
+	*ret = value;
+	return true;
 }

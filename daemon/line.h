@@ -17,6 +17,9 @@ void line_begin(Line *l, const char *word);
 void line_number(Line *l, const char *key, u64 value);
 void line_text(Line *l, const char *key, const char *value); /* NULL: left out */
 void line_bytes(Line *l, const char *key, const void *bytes, size_t n);
+/* Numbers, each with a comma behind it. */
+void line_list_begin(Line *l, const char *key);
+void line_list_add(Line *l, u64 value);
 void line_clear(Line *l);
 
 /* True if the line begins with this word. */
@@ -29,3 +32,5 @@ bool line_get_u32(const char *line, const char *key, u32 limit, u32 *ret);
 char *line_get_text(const char *line, const char *key);
 /* Allocated, *ret_n bytes; NULL likewise. */
 u8 *line_get_bytes(const char *line, const char *key, size_t *ret_n);
+/* The next number of a list; *at begins as NULL. False: there is none, or what is there is none. */
+bool line_list_next(const char *line, const char *key, const char **at, u64 *ret);

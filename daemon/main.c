@@ -116,6 +116,8 @@ int main(int argc, char **argv)
 		(void)sigaddset(&mask, *s);
 	(void)sigprocmask(SIG_BLOCK, &mask, NULL);
 	(void)signal(SIGPIPE, SIG_IGN);
+	/* LimitFSIZE=: an error of one file, not our end */
+	(void)signal(SIGXFSZ, SIG_IGN);
 
 	r = arguments_parse(&a, argc, argv);
 	if (r > 0)

@@ -88,7 +88,6 @@ void manager_drop_session(Manager *m, Session *s)
 	_cleanup_free_ char *name = strdup(s->config->name);
 
 	jobs_forget(m->jobs, s);
-	state_session_gone(m->ground.state, s->config->name);
 	for (Session **at = &m->sessions; *at; at = &(*at)->next) {
 		if (*at != s)
 			continue;
@@ -96,6 +95,8 @@ void manager_drop_session(Manager *m, Session *s)
 		break;
 	}
 	m->n_sessions--;
+	/* no sooner: all may be said anew by it. No later: of it there is to be all or nothing */
+	state_session_gone(m->ground.state, s->config->name);
 	(void)session_free(s);
 	manager_status_changed(m);
 	if (name && m->observer.session_removed)

@@ -40,9 +40,10 @@ static int problems_fail(const ConfigProblems *problems, Failure *f)
 	return failure_set(f, FAILURE_CONFIG, "%s", text);
 }
 
-static void session_reload(Manager *m, Session *s, SessionConfig *config)
+/* new: nobody has come to start it yet. */
+static void session_reload(Manager *m, Session *s, SessionConfig *config, bool new)
 {
-	bool start = config->autostart && !s->config->autostart && !s->running;
+	bool start = config->autostart && (new || !s->config->autostart) && !s->running;
 	Failure f = FAILURE_NULL;
 
 	if (session_configure(s, config, &f) < 0) {
@@ -98,7 +99,7 @@ static bool session_unchanged(Session *s, const SessionConfig *c, u64 said, bool
 {
 	if (session_set_directories(s) < 0)
 		return false;
-	return restoring && s->said ? s->said == said : session_config_equal(s->config, c);
+	return restoring ? s->said == said : session_config_equal(s->config, c);
 }
 
 void manager_apply_sessions(Manager *m, Config *config, bool restoring)
@@ -121,7 +122,8 @@ void manager_apply_sessions(Manager *m, Config *config, bool restoring)
 		if (!s || !session_unchanged(s, c, said, restoring)) {
 			config->sessions[i] = NULL;
 			if (s)
-				session_reload(m, s, c);
+				/* what files say is noted behind the start: one without that was not come to */
+				session_reload(m, s, c, restoring && !s->said);
 			else
 				session_appear(m, c);
 		}

@@ -6,21 +6,30 @@
 #include "daemon/line.h"
 
 /* What a daemon of ours would never have more of. */
-#define MAX_OWNERS   (1u << 16)
 #define MAX_SESSIONS 4096u
-#define MAX_PROGRAMS (1u << 20)
+#define MAX_DUE	     4096u
+#define BUCKETS	     4096u /* numbers are given in turn, so that the lowest bits are as good as any */
 
-static void id_free(RestoredId *i)
+/* While lines are read, what has a number is found by it. */
+typedef struct {
+	Restored *r;
+	u32 n_sessions, n_due;
+	RestoredClass *classes[BUCKETS];
+	RestoredOwner *owners[BUCKETS];
+	RestoredProgram *programs[BUCKETS];
+} Reading;
+
+static void class_free(RestoredClass *c)
 {
-	free(i->class);
-	free(i);
+	free(c->class);
+	free(c);
 }
 
 static void owner_free(RestoredOwner *o)
 {
 	for (RestoredId *i = o->ids, *next; i; i = next) {
 		next = i->next;
-		id_free(i);
+		free(i);
 	}
 	for (RestoredDead *d = o->dead, *next; d; d = next) {
 		next = d->next;
@@ -78,27 +87,41 @@ static RestoredSession **session_at(Restored *r, const char *name)
 	return at;
 }
 
-/* The one found goes to the front: lines of one owner come one behind the other. */
-static RestoredOwner *owner_find(Restored *r, u64 number)
+static RestoredClass **class_at(Reading *g, u64 number)
 {
-	for (RestoredOwner **at = &r->owners, *o; (o = *at); at = &o->next) {
-		if (o->remains.number != number)
-			continue;
-		*at = o->next;
-		o->next = r->owners;
-		r->owners = o;
-		return o;
-	}
-	return NULL;
-}
-
-static RestoredProgram **program_at(Restored *r, u32 number)
-{
-	RestoredProgram **at = &r->programs;
+	RestoredClass **at = &g->classes[number % BUCKETS];
 
 	while (*at && (*at)->number != number)
 		at = &(*at)->next;
 	return at;
+}
+
+static RestoredOwner **owner_at(Reading *g, u64 number)
+{
+	RestoredOwner **at = &g->owners[number % BUCKETS];
+
+	while (*at && (*at)->remains.number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static RestoredProgram **program_at(Reading *g, u32 number)
+{
+	RestoredProgram **at = &g->programs[number % BUCKETS];
+
+	while (*at && (*at)->number != number)
+		at = &(*at)->next;
+	return at;
+}
+
+static void owner_remove(RestoredOwner **at)
+{
+	RestoredOwner *o = *at;
+
+	if (!o)
+		return;
+	*at = o->next;
+	owner_free(o);
 }
 
 static RestoredDue **due_at(Restored *r, u64 usec, const char *session)
@@ -128,11 +151,14 @@ static bool get_geometry(const char *line, struct geometry *ret)
 	    !line_get_u32(line, "side_sub_shift", 63, &g.side_sub_shift) ||
 	    !line_get_u32(line, "n_ring", ABI_MAX_CPUS, &g.n_ring) ||
 	    !line_get_u32(line, "n_side", GEOMETRY_MAX_SIDES, &g.n_side) ||
-	    !line_get_u32(line, "pinned_shift", 63, &g.pinned_shift) ||
-	    !line_get_u32(line, "pinned_sub_shift", 63, &g.pinned_sub_shift) ||
-	    !line_get_u32(line, "n_pinned", GEOMETRY_MAX_PINNED, &g.n_pinned) ||
 	    !line_get_u32(line, "policy", UINT32_MAX, &g.policy) ||
-	    !line_get_u32(line, "contexts", UINT32_MAX, &g.contexts) || geometry_check(&g) < 0)
+	    !line_get_u32(line, "contexts", UINT32_MAX, &g.contexts))
+		return false;
+	/* an older daemon had none */
+	(void)line_get_u32(line, "pinned_shift", 63, &g.pinned_shift);
+	(void)line_get_u32(line, "pinned_sub_shift", 63, &g.pinned_sub_shift);
+	(void)line_get_u32(line, "n_pinned", GEOMETRY_MAX_PINNED, &g.n_pinned);
+	if (geometry_check(&g) < 0)
 		return false;
 	*ret = g;
 	return true;
@@ -158,19 +184,22 @@ static void get_counters(const char *line, OwnerCounters *ret)
 }
 
 /* A session is known once its configuration is; -EBADMSG for what cannot be. */
-static int read_config(Restored *r, const char *line)
+static int read_config(Reading *g, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name"), *text = line_get_text(line, "text");
 	RestoredSession **at, *s;
 
 	if (!name || !text || !config_session_name_valid(name))
 		return -EBADMSG;
-	at = session_at(r, name);
+	at = session_at(g->r, name);
 	if (!*at) {
+		if (g->n_sessions >= MAX_SESSIONS)
+			return -EBADMSG;
 		*at = calloc(1, sizeof(**at));
 		if (!*at)
 			return -ENOMEM;
 		(*at)->name = steal_ptr(name);
+		g->n_sessions++;
 	}
 	s = *at;
 	free(s->text);
@@ -182,12 +211,13 @@ static int read_config(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_said(Restored *r, const char *line)
+/* Of a session whose end was said already nothing more counts. */
+static int read_said(Reading *g, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name");
-	RestoredSession *s = name ? *session_at(r, name) : NULL;
+	RestoredSession *s = name ? *session_at(g->r, name) : NULL;
 
-	return s && line_get_number(line, "hash", &s->said) ? 0 : -EBADMSG;
+	return name && (!s || line_get_number(line, "hash", &s->said)) ? 0 : -EBADMSG;
 }
 
 /* As long as it was written by a daemon that has as many of them; else it stays as it is. */
@@ -200,11 +230,14 @@ static void get_array(const char *line, const char *key, void *ret, size_t size)
 		memcpy(ret, bytes, size);
 }
 
-static int read_signs(Restored *r, const char *line)
+static int read_signs(Reading *g, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name");
-	RestoredSession *s = name ? *session_at(r, name) : NULL;
+	RestoredSession *s = name ? *session_at(g->r, name) : NULL;
 
+	/* of a session whose end was said already */
+	if (name && !s)
+		return 0;
 	if (!s || !line_get_u32(line, "n", UINT32_MAX, &s->triggers.n))
 		return -EBADMSG;
 	get_array(line, "recent", s->triggers.recent, sizeof(s->triggers.recent));
@@ -219,13 +252,18 @@ static int read_signs(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_session(Restored *r, const char *line)
+static int read_session(Reading *g, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name");
-	RestoredSession *s = name ? *session_at(r, name) : NULL;
+	RestoredSession *s = name ? *session_at(g->r, name) : NULL;
+	u64 gone;
 
+	if (line_get_number(line, "gone", &gone)) {
+		g->r->last_number = MAX(g->r->last_number, gone);
+		owner_remove(owner_at(g, gone));
+	}
 	if (!s)
-		return -EBADMSG;
+		return name ? 0 : -EBADMSG;
 	session_clear_numbers(s);
 	s->told = true;
 	s->planned = get_geometry(line, &s->geometry);
@@ -245,27 +283,35 @@ static int read_session(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_session_gone(Restored *r, const char *line)
+/* With all its rings. */
+static int read_session_gone(Reading *g, const char *line)
 {
 	_cleanup_free_ char *name = line_get_text(line, "name");
-	RestoredSession **at = name ? session_at(r, name) : NULL, *s;
+	RestoredSession **at = name ? session_at(g->r, name) : NULL, *s;
 
 	if (!at || !*at)
-		return -EBADMSG;
+		return name ? 0 : -EBADMSG;
 	s = *at;
 	*at = s->next;
+	g->n_sessions--;
 	restored_session_free(s);
+	for (u32 i = 0; i < BUCKETS; i++)
+		for (RestoredOwner **o = &g->owners[i]; *o;)
+			if (strcmp((*o)->session, name) == 0)
+				owner_remove(o);
+			else
+				o = &(*o)->next;
 	return 0;
 }
 
-static int read_owner(Restored *r, const char *line)
+static int read_owner(Reading *g, const char *line)
 {
 	OwnerRemains v = { 0 };
 	_cleanup_free_ char *session = line_get_text(line, "session"), *label = line_get_text(line, "label");
 	_cleanup_free_ char *unit = line_get_text(line, "unit");
 	u32 kind, uid, charged, pid;
 	size_t n_pinned = 0;
-	RestoredOwner *o;
+	RestoredOwner **at, *o;
 
 	if (!session || !label || !*label || strchr(label, '/') || label[0] == '.' || strlen(label) > 255 ||
 	    !line_get_number(line, "number", &v.number) || !v.number ||
@@ -281,15 +327,15 @@ static int read_owner(Restored *r, const char *line)
 	v.charged_uid = charged;
 	v.liar = get_bool(line, "liar");
 	(void)line_get_u32(line, "marks", UINT32_MAX, &v.marks);
-	o = owner_find(r, v.number);
-	if (!o) {
-		o = calloc(1, sizeof(*o));
-		if (!o)
-			return -ENOMEM;
-		o->last_dead = &o->dead;
-		o->next = r->owners;
-		r->owners = o;
+	at = owner_at(g, v.number);
+	if (!*at) {
+		*at = calloc(1, sizeof(*o));
+		if (*at)
+			(*at)->last_dead = &(*at)->dead;
 	}
+	o = *at;
+	if (!o)
+		return -ENOMEM;
 	free(o->session);
 	free(o->label);
 	free((char *)o->remains.key.unit);
@@ -304,51 +350,33 @@ static int read_owner(Restored *r, const char *line)
 		free(o->pinned);
 		o->pinned = NULL;
 	}
-	r->last_number = MAX(r->last_number, v.number);
+	g->r->last_number = MAX(g->r->last_number, v.number);
 	return 0;
 }
 
-static int read_owner_gone(Restored *r, const char *line)
-{
-	u64 number;
-	RestoredOwner *o;
-
-	if (!line_get_number(line, "number", &number))
-		return -EBADMSG;
-	r->last_number = MAX(r->last_number, number);
-	o = owner_find(r, number);
-	if (!o)
-		return -EBADMSG;
-	r->owners = o->next; /* it was brought to the front */
-	owner_free(o);
-	return 0;
-}
-
-static int read_id(Restored *r, const char *line)
+static int read_class(Reading *g, const char *line)
 {
 	_cleanup_free_ struct event_class *class = NULL;
 	_cleanup_free_ u8 *bytes = NULL;
-	RestoredOwner *o;
-	RestoredId *i;
+	RestoredClass **at;
 	u64 number;
-	u32 id, uid;
 	size_t n;
+	u32 uid;
 
-	if (!line_get_number(line, "owner", &number) || !line_get_u32(line, "id", ABI_ID_MAX, &id) || !id ||
-	    !line_get_u32(line, "uid", UINT32_MAX, &uid))
+	if (!line_get_number(line, "number", &number) || !number || !line_get_u32(line, "uid", UINT32_MAX, &uid))
 		return -EBADMSG;
 	bytes = line_get_bytes(line, "class", &n);
 	if (!bytes || class_decode(&class, bytes, n) != (int)n)
 		return -EBADMSG;
-	o = owner_find(r, number);
-	if (!o)
-		return -EBADMSG;
-	/* one that was given to another class since: the newest line is first, and wins */
-	i = calloc(1, sizeof(*i));
-	if (!i)
+	at = class_at(g, number);
+	/* a number has one meaning, ever */
+	if (*at)
+		return class_equal((*at)->class, class) ? 0 : -EBADMSG;
+	*at = calloc(1, sizeof(**at));
+	if (!*at)
 		return -ENOMEM;
-	*i = (RestoredId){ .next = o->ids, .id = id, .uid = uid, .class = steal_ptr(class) };
-	o->ids = i;
+	**at = (RestoredClass){ .number = number, .uid = uid, .class = steal_ptr(class) };
+	g->r->last_class = MAX(g->r->last_class, number);
 	return 0;
 }
 
@@ -359,7 +387,7 @@ static void get_words(const char *line, const char *key, char *ret, size_t size)
 	(void)snprintf(ret, size, "%s", text ? text : "");
 }
 
-static int read_dead(Restored *r, const char *line)
+static int read_dead(Reading *g, const char *line)
 {
 	Description v = { 0 };
 	RestoredOwner *o;
@@ -370,9 +398,10 @@ static int read_dead(Restored *r, const char *line)
 	if (!line_get_number(line, "owner", &number) || !line_get_u32(line, "pid", INT32_MAX, &pid) ||
 	    !line_get_u32(line, "uid", UINT32_MAX, &uid) || !line_get_number(line, "ended", &v.ended) || !v.ended)
 		return -EBADMSG;
-	o = owner_find(r, number);
+	o = *owner_at(g, number);
+	/* its end may have been said before, or it was never whole */
 	if (!o)
-		return -EBADMSG;
+		return 0;
 	v.pid = (pid_t)pid;
 	v.uid = uid;
 	(void)line_get_number(line, "start_time", &v.start_ticks);
@@ -390,6 +419,40 @@ static int read_dead(Restored *r, const char *line)
 	*o->last_dead = d;
 	o->last_dead = &d->next;
 	return 0;
+}
+
+static int read_ids(Reading *g, const char *line)
+{
+	const char *at = NULL;
+	RestoredOwner *o;
+	u64 number, id, of;
+	bool good = true;
+
+	if (!line_get_number(line, "owner", &number))
+		return -EBADMSG;
+	o = *owner_at(g, number);
+	/* its end may have been said before, or it was never whole */
+	if (!o)
+		return 0;
+	while (line_list_next(line, "list", &at, &id)) {
+		RestoredId *i;
+		RestoredClass *c;
+
+		if (!line_list_next(line, "list", &at, &of))
+			return -EBADMSG;
+		c = *class_at(g, of);
+		if (!c || id == 0 || id > ABI_ID_MAX) {
+			good = false;
+			continue;
+		}
+		/* one that was given to another class since: the newest is first, and wins */
+		i = calloc(1, sizeof(*i));
+		if (!i)
+			return -ENOMEM;
+		*i = (RestoredId){ .next = o->ids, .id = (u32)id, .class = c };
+		o->ids = i;
+	}
+	return good ? 0 : -EBADMSG;
 }
 
 /* Every "active=" and "in=" of the line. */
@@ -410,7 +473,7 @@ static int get_places(const char *line, RestoredProgram *p)
 	return 0;
 }
 
-static int read_program(Restored *r, const char *line)
+static int read_program(Reading *g, const char *line)
 {
 	RestoredProgram v = { 0 }, **at;
 	_cleanup_free_ u8 *cookie = NULL;
@@ -435,7 +498,8 @@ static int read_program(Restored *r, const char *line)
 		program_clear(&v);
 		return error < 0 ? error : -EBADMSG;
 	}
-	at = program_at(r, v.number);
+	g->r->last_program = MAX(g->r->last_program, v.number);
+	at = program_at(g, v.number);
 	if (!*at) {
 		*at = calloc(1, sizeof(**at));
 		if (!*at) {
@@ -450,14 +514,15 @@ static int read_program(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_program_gone(Restored *r, const char *line)
+static int read_program_gone(Reading *g, const char *line)
 {
 	RestoredProgram **at, *p;
 	u32 number;
 
 	if (!line_get_u32(line, "number", UINT32_MAX, &number))
 		return -EBADMSG;
-	at = program_at(r, number);
+	g->r->last_program = MAX(g->r->last_program, number);
+	at = program_at(g, number);
 	p = *at;
 	if (!p)
 		return 0; /* it was never in a session, and never said */
@@ -467,7 +532,7 @@ static int read_program_gone(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_due(Restored *r, const char *line)
+static int read_due(Reading *g, const char *line)
 {
 	_cleanup_free_ char *session = line_get_text(line, "session"), *trigger = line_get_text(line, "trigger");
 	_cleanup_free_ char *reason = line_get_text(line, "reason"), *path = line_get_text(line, "path");
@@ -476,11 +541,14 @@ static int read_due(Restored *r, const char *line)
 
 	if (!session || !trigger || !reason || !path || !line_get_number(line, "usec", &usec))
 		return -EBADMSG;
-	at = due_at(r, usec, session);
+	at = due_at(g->r, usec, session);
 	if (!*at) {
+		if (g->n_due >= MAX_DUE)
+			return -EBADMSG;
 		*at = calloc(1, sizeof(**at));
 		if (!*at)
 			return -ENOMEM;
+		g->n_due++;
 		(*at)->usec = usec;
 		(*at)->session = steal_ptr(session);
 	}
@@ -493,7 +561,7 @@ static int read_due(Restored *r, const char *line)
 	return 0;
 }
 
-static int read_due_gone(Restored *r, const char *line)
+static int read_due_gone(Reading *g, const char *line)
 {
 	_cleanup_free_ char *session = line_get_text(line, "session");
 	RestoredDue **at, *d;
@@ -501,17 +569,19 @@ static int read_due_gone(Restored *r, const char *line)
 
 	if (!session || !line_get_number(line, "usec", &usec))
 		return -EBADMSG;
-	at = due_at(r, usec, session);
+	at = due_at(g->r, usec, session);
 	d = *at;
 	if (!d)
-		return -EBADMSG;
+		return 0;
 	*at = d->next;
+	g->n_due--;
 	due_free(d);
 	return 0;
 }
 
-static int read_machine(Restored *r, const char *line)
+static int read_machine(Reading *g, const char *line)
 {
+	Restored *r = g->r;
 	_cleanup_free_ u8 *of = NULL, *uuid = NULL;
 	size_t n_of = 0, n_uuid = 0;
 
@@ -530,7 +600,7 @@ static int read_line(void *userdata, const char *line)
 {
 	static const struct {
 		const char *word;
-		int (*read)(Restored *r, const char *line);
+		int (*read)(Reading *g, const char *line);
 	} words[] = {
 		{ "machine", read_machine },
 		{ "config", read_config },
@@ -539,38 +609,56 @@ static int read_line(void *userdata, const char *line)
 		{ "session-gone", read_session_gone },
 		{ "signs", read_signs },
 		{ "owner", read_owner },
-		{ "owner-gone", read_owner_gone },
-		{ "id", read_id },
+		{ "class", read_class },
+		{ "ids", read_ids },
 		{ "dead", read_dead },
 		{ "program", read_program },
 		{ "program-gone", read_program_gone },
 		{ "due", read_due },
 		{ "due-gone", read_due_gone },
 	};
-	Restored *r = userdata;
+	Reading *g = userdata;
 
 	for (size_t i = 0; i < ELEMENTSOF(words); i++) {
 		int error;
 
 		if (!line_is(line, words[i].word))
 			continue;
-		error = words[i].read(r, line);
+		error = words[i].read(g, line);
 		if (error != -EBADMSG)
 			return error;
-		r->n_damaged++;
+		g->r->n_damaged++;
+		g->r->n_damaged_bytes += strlen(line);
 		return 0;
 	}
 	return 0; /* a newer daemon's */
 }
 
+/* Buckets become lists: in the order of their numbers, nearly. */
+#define COLLECT(list, buckets)                             \
+	for (u32 i = BUCKETS; i-- > 0;)                    \
+		for (void *v; (v = (buckets)[i]);) {       \
+			(buckets)[i] = (buckets)[i]->next; \
+			(*(__typeof__(list))v).next = (list);\
+			(list) = v;                        \
+		}
+
 int restored_read(Restored *ret, Ledger *l)
 {
-	u32 damaged;
+	_cleanup_free_ Reading *g = calloc(1, sizeof(*g));
+	LedgerDamage damage;
 	int r;
 
 	*ret = (Restored){ 0 };
-	r = ledger_read(l, read_line, ret, &damaged);
-	ret->n_damaged += damaged;
+	if (!g)
+		return -ENOMEM;
+	g->r = ret;
+	r = ledger_read(l, read_line, g, &damage);
+	ret->n_damaged += damage.n_lines;
+	ret->n_damaged_bytes += damage.n_bytes;
+	COLLECT(ret->classes, g->classes);
+	COLLECT(ret->owners, g->owners);
+	COLLECT(ret->programs, g->programs);
 	if (r < 0)
 		restored_clear(ret);
 	return r;
@@ -585,6 +673,10 @@ void restored_clear(Restored *r)
 	for (RestoredOwner *o = r->owners, *next; o; o = next) {
 		next = o->next;
 		owner_free(o);
+	}
+	for (RestoredClass *c = r->classes, *next; c; c = next) {
+		next = c->next;
+		class_free(c);
 	}
 	for (RestoredProgram *p = r->programs, *next; p; p = next) {
 		next = p->next;

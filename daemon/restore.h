@@ -6,12 +6,20 @@
 #include "daemon/ledger.h"
 #include "daemon/session.h"
 
+typedef struct RestoredClass RestoredClass;
+struct RestoredClass {
+	RestoredClass *next;
+	u64 number;
+	uid_t uid;
+	struct event_class *class; /* owned, until somebody takes it */
+	Class *taken; /* a reference of who took it; NULL: nobody */
+};
+
 typedef struct RestoredId RestoredId;
 struct RestoredId {
 	RestoredId *next;
 	u32 id;
-	uid_t uid;
-	struct event_class *class; /* owned */
+	RestoredClass *class;
 };
 
 typedef struct RestoredDead RestoredDead;
@@ -72,13 +80,16 @@ struct RestoredDue {
 
 typedef struct {
 	RestoredSession *sessions;
+	RestoredClass *classes;
 	RestoredOwner *owners;
 	RestoredProgram *programs;
 	RestoredDue *due;
 	u32 *cpu_of; /* owned */
 	u32 n_cpus;
 	u8 clock_uuid[16];
-	u64 last_number;
+	u64 last_number, last_class; /* the highest of owners, of classes */
+	u32 last_program;
+	u64 n_damaged_bytes;
 	u32 n_damaged; /* lines that were not whole, or said what cannot be */
 } Restored;
 

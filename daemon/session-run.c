@@ -222,8 +222,8 @@ static void session_renew(Session *s)
 
 int session_clear(Session *s, Failure *f)
 {
-	session_renew(s);
 	triggers_reset(&s->triggers);
+	session_renew(s);
 	return 0;
 }
 

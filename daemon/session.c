@@ -138,7 +138,6 @@ static void session_abandon(Session *s, Owner *o)
 		backing_retire(s->backing, o);
 	state_owner_gone(o);
 	owner_abandon(o);
-	state_session(s);
 }
 
 void session_count(Session *s, Owner *o, OwnerCounters *sum)

@@ -40,6 +40,7 @@ int state_new(State **ret, Ledger *ledger, int marks_fd, u32 n_stored, void (*re
 	}
 	fdstore_init(&s->store, n_stored);
 	s->ledger = ledger;
+	s->epoch = s->last_epoch = 1;
 	s->rewrite = rewrite;
 	s->userdata = userdata;
 	if (s->store.on && !ledger) {
@@ -133,26 +134,66 @@ static bool kept(const State *s)
 	return s && s->ledger && s->store.on && !s->quiet;
 }
 
-static void state_say(State *s)
+/* A line that could not be written stays unknown until all is said anew: state_catch_up(). */
+static void state_behind(State *s, int error)
+{
+	if (!s->behind)
+		log_error("what changes now is not known after a restart: %s; recording goes on", strerror(-error));
+	s->behind = true;
+}
+
+static bool state_say(State *s)
 {
 	int r = s->line.failed ? -ENOMEM : ledger_append(s->ledger, s->line.text);
 
-	if (r < 0 && !s->complained)
-		log_error("what changes now will not be known after a restart: %s", strerror(-r));
-	s->complained = r < 0;
-	if (!s->rewriting && ledger_due(s->ledger))
+	if (s->rewriting)
+		s->spoiled |= r < 0;
+	else if (r < 0)
+		state_behind(s, r);
+	else if (ledger_due(s->ledger))
 		state_renew(s);
+	return r == 0;
 }
 
 void state_renew(State *s)
 {
-	if (!kept(s))
+	const u32 epoch = s ? s->epoch : 0;
+
+	if (!kept(s) || s->rewriting)
 		return;
 	s->rewriting = true;
+	s->spoiled = false;
+	s->epoch = ++s->last_epoch;
 	ledger_rewrite_begin(s->ledger);
 	s->rewrite(s->userdata);
-	(void)ledger_rewrite_end(s->ledger, !s->complained);
+	if (ledger_rewrite_end(s->ledger, !s->spoiled) < 0) {
+		s->epoch = epoch;
+	} else {
+		if (s->behind)
+			log_notice("a restart would find all that is there again");
+		s->behind = false;
+		ledger_complete(s->ledger, /* running= */ false);
+	}
 	s->rewriting = false;
+}
+
+void state_catch_up(State *s)
+{
+	if (s && s->behind)
+		state_renew(s);
+}
+
+void state_begin(State *s)
+{
+	state_renew(s);
+	if (kept(s) && !s->behind)
+		ledger_complete(s->ledger, /* running= */ true);
+}
+
+void state_end(State *s)
+{
+	if (s && s->ledger)
+		ledger_note_end(s->ledger);
 }
 
 void state_machine(State *s, const Cpus *c, const u8 clock_uuid[16])
@@ -162,7 +203,7 @@ void state_machine(State *s, const Cpus *c, const u8 clock_uuid[16])
 	line_begin(&s->line, "machine");
 	line_bytes(&s->line, "of", c->cpu_of, c->n_rings * sizeof(c->cpu_of[0]));
 	line_bytes(&s->line, "clock_uuid", clock_uuid, 16);
-	state_say(s);
+	(void)state_say(s);
 }
 
 static void say_geometry(Line *l, const struct geometry *g)
@@ -193,7 +234,18 @@ static void say_counters(Line *l, const OwnerCounters *c)
 	line_bytes(l, "lost", c->lost, sizeof(c->lost));
 }
 
-void state_session(const Session *s)
+static u64 session_unwritten(const Session *s)
+{
+	ConsumerInfo w;
+
+	if (!s->writing)
+		return s->unwritten;
+	writing_info(s->writing, &w);
+	return s->unwritten + w.unwritten - s->unwritten_before;
+}
+
+/* gone: an owner that is let go of, in the line that has what it had counted: it is in the one or the other, whoever dies when. */
+static void say_session(const Session *s, u64 gone)
 {
 	State *state = s->ground->state;
 	Line *l;
@@ -214,13 +266,20 @@ void state_session(const Session *s)
 	line_number(l, "written", s->written);
 	line_number(l, "clamped", s->clamped);
 	line_number(l, "corrupt", s->corrupt);
-	line_number(l, "unwritten", s->unwritten);
+	line_number(l, "unwritten", session_unwritten(s));
 	line_number(l, "renewals", s->n_renewals);
 	line_bytes(l, "causes", s->triggers.of, sizeof(s->triggers.of));
 	line_text(l, "last_snapshot", s->last_snapshot);
 	line_text(l, "last_trace", s->last_trace);
 	say_counters(l, &s->past);
-	state_say(state);
+	if (gone)
+		line_number(l, "gone", gone);
+	(void)state_say(state);
+}
+
+void state_session(const Session *s)
+{
+	say_session(s, 0);
 }
 
 void state_signs(const Session *s)
@@ -233,7 +292,7 @@ void state_signs(const Session *s)
 	line_text(&state->line, "name", s->config->name);
 	line_number(&state->line, "n", s->triggers.n);
 	line_bytes(&state->line, "recent", s->triggers.recent, sizeof(s->triggers.recent));
-	state_say(state);
+	(void)state_say(state);
 }
 
 void state_session_config(const Session *s)
@@ -251,7 +310,7 @@ void state_session_config(const Session *s)
 	line_text(&state->line, "text", text);
 	if (!text)
 		state->line.failed = true;
-	state_say(state);
+	(void)state_say(state);
 }
 
 void state_session_said(State *s, const char *name, u64 said)
@@ -261,7 +320,7 @@ void state_session_said(State *s, const char *name, u64 said)
 	line_begin(&s->line, "said");
 	line_text(&s->line, "name", name);
 	line_number(&s->line, "hash", said);
-	state_say(s);
+	(void)state_say(s);
 }
 
 void state_session_gone(State *s, const char *name)
@@ -270,7 +329,7 @@ void state_session_gone(State *s, const char *name)
 		return;
 	line_begin(&s->line, "session-gone");
 	line_text(&s->line, "name", name);
-	state_say(s);
+	(void)state_say(s);
 }
 
 /* ---- owners ---- */
@@ -306,7 +365,7 @@ void state_owner(const Owner *o)
 		line_bytes(l, "pinned", o->pinned.rings,
 			   o->region.geometry.n_pinned * sizeof(o->pinned.rings[0]));
 	say_geometry(l, &o->region.geometry);
-	state_say(s);
+	(void)state_say(s);
 }
 
 int state_owner_add(State *s, Owner *o, Failure *f)
@@ -347,9 +406,7 @@ void state_owner_gone(const Owner *o)
 
 	if (!kept(s) || !o->number)
 		return;
-	line_begin(&s->line, "owner-gone");
-	line_number(&s->line, "number", o->number);
-	state_say(s);
+	say_session(o->session, o->number);
 	ring_name(name, o->number);
 	fdstore_remove(&s->store, name);
 }
@@ -365,7 +422,11 @@ void state_marks_reserve(Owner *o)
 	BookmarkPage *pages;
 	u32 first;
 
-	if (!kept(s) || !s->marks || !o->number || o->marks || bookmarks_reserve(s->marks, n_marks(o), &first) < 0)
+	/* also while the rest is taken over: it is known to nobody yet */
+	const bool quiet = s && s->quiet;
+
+	if (!s || !s->ledger || !s->store.on || !s->marks || !o->number || o->marks ||
+	    bookmarks_reserve(s->marks, n_marks(o), &first) < 0)
 		return;
 	pages = bookmarks_map(s->marks, first, n_marks(o));
 	if (!pages) {
@@ -374,7 +435,9 @@ void state_marks_reserve(Owner *o)
 	}
 	o->marks = first;
 	feed_mark(o->feed, pages);
+	s->quiet = false;
 	state_owner(o);
+	s->quiet = quiet;
 }
 
 bool state_marks_claim(Owner *o, u32 first)
@@ -401,28 +464,63 @@ void state_marks_release(Owner *o)
 	o->marks = 0;
 }
 
+/* A class has a line of its own, for it may be in the rings of a thousand programs. */
+static void say_class(State *s, Class *class)
+{
+	const u32 epoch = s->epoch;
+	u8 bytes[CLASS_MAX_BYTES];
+
+	if (!class->number)
+		class->number = ++s->last_class;
+	line_begin(&s->line, "class");
+	line_number(&s->line, "number", class->number);
+	line_number(&s->line, "uid", class->uid);
+	line_bytes(&s->line, "class", bytes, class_encode(class->class, bytes, sizeof(bytes)));
+	if (state_say(s) && s->epoch == epoch)
+		class->said = epoch;
+}
+
+static bool id_unsaid(const State *s, const IdEntry *e)
+{
+	return e->class && e->said != s->epoch;
+}
+
 void state_ids(Owner *o)
 {
 	State *s = o->ground->state;
-	u8 bytes[CLASS_MAX_BYTES];
+	u32 n = 0, epoch;
 
 	if (!kept(s) || !o->number)
 		return;
 	for (u32 id = 1; id < o->ids.n; id++) {
 		IdEntry *e = &o->ids.entries[id];
-		size_t n;
 
-		if (!e->class || (e->said && !s->rewriting))
-			continue;
-		n = class_encode(e->class->class, bytes, sizeof(bytes));
-		line_begin(&s->line, "id");
-		line_number(&s->line, "owner", o->number);
-		line_number(&s->line, "id", id);
-		line_number(&s->line, "uid", e->class->uid);
-		line_bytes(&s->line, "class", bytes, n);
-		state_say(s);
-		e->said = true;
+		if (id_unsaid(s, e) && e->class->said != s->epoch)
+			say_class(s, e->class);
+		n += id_unsaid(s, e);
 	}
+	if (n == 0)
+		return;
+	epoch = s->epoch;
+	line_begin(&s->line, "ids");
+	line_number(&s->line, "owner", o->number);
+	line_list_begin(&s->line, "list");
+	for (u32 id = 1; id < o->ids.n; id++)
+		if (id_unsaid(s, &o->ids.entries[id])) {
+			line_list_add(&s->line, id);
+			line_list_add(&s->line, o->ids.entries[id].class->number);
+		}
+	if (!state_say(s)) {
+		if (!s->rewriting)
+			ledger_note_missed(s->ledger, n);
+		return;
+	}
+	/* written anew in between: said again by that */
+	if (s->epoch != epoch)
+		return;
+	for (u32 id = 1; id < o->ids.n; id++)
+		if (o->ids.entries[id].class)
+			o->ids.entries[id].said = epoch;
 }
 
 void state_dead(const Owner *o, const Description *d)
@@ -446,7 +544,7 @@ void state_dead(const Owner *o, const Description *d)
 	line_number(l, "vpid", d->vpid);
 	line_text(l, "exe", d->exe);
 	line_text(l, "build_id", d->build_id);
-	state_say(s);
+	(void)state_say(s);
 }
 
 /* ---- programs ---- */
@@ -480,7 +578,7 @@ void state_program(State *s, Producer *p)
 	for (const Attachment *a = p->attachments; a; a = a->next_of_producer)
 		if (a->owner->session)
 			line_number(l, a->active ? "active" : "in", a->owner->number);
-	state_say(s);
+	(void)state_say(s);
 	/* How it ends while nobody is here is known to who has its pidfd, and to nobody else. For as many as there is room. */
 	if (p->kept || !p->attachments || p->peer.pidfd < 0 || s->n_programs >= STATE_MAX_PROGRAMS ||
 	    s->store.n + 16 >= s->store.max)
@@ -500,7 +598,7 @@ void state_program_gone(State *s, Producer *p)
 		return;
 	line_begin(&s->line, "program-gone");
 	line_number(&s->line, "number", p->number);
-	state_say(s);
+	(void)state_say(s);
 	if (!p->kept)
 		return;
 	program_name(name, p->number);
@@ -516,12 +614,12 @@ void state_job(State *s, const Job *b)
 	if (!kept(s) || !b->automatic)
 		return;
 	line_begin(&s->line, "due");
-	line_number(&s->line, "usec", b->usec);
+	line_number(&s->line, "usec", b->due_usec);
 	line_text(&s->line, "session", b->session_name);
 	line_text(&s->line, "trigger", b->trigger);
 	line_text(&s->line, "reason", b->reason);
-	line_text(&s->line, "path", b->path);
-	state_say(s);
+	line_text(&s->line, "path", b->due_path);
+	(void)state_say(s);
 }
 
 void state_job_gone(State *s, const Job *b)
@@ -529,7 +627,7 @@ void state_job_gone(State *s, const Job *b)
 	if (!kept(s) || !b->automatic)
 		return;
 	line_begin(&s->line, "due-gone");
-	line_number(&s->line, "usec", b->usec);
+	line_number(&s->line, "usec", b->due_usec);
 	line_text(&s->line, "session", b->session_name);
-	state_say(s);
+	(void)state_say(s);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What of the daemon outlives it: every change that the next daemon has to know is said here before anybody outside can have seen it.
  * It is kept by systemd's store as lines in one memfd (ledger.h), beside the memfds of the rings and the pidfds of programs, which
- * are there by name: "state", "ring-NUMBER", "program-NUMBER". restore.h reads it.
+ * are there by name: "state", "marks", "ring-NUMBER", "program-NUMBER". restore.h reads it.
  *
  * A newer line of a kind and a key replaces the one before: sessions have their name, owners and programs a number. Only the loop
  * calls. Without a store (`on` is false) all of it does nothing. */
@@ -22,7 +22,10 @@ struct State {
 	Line line;
 	u64 last_number;  /* of an owner */
 	u32 n_programs;	  /* pidfds that are kept */
-	bool complained, refused, rewriting;
+	u64 last_class;	  /* number */
+	u32 epoch, last_epoch; /* how often all was said anew; the one that counts, and of any */
+	bool behind;	  /* a line is missing */
+	bool refused, rewriting, spoiled;
 	bool quiet; /* what is done is known already: it is being taken over */
 	/* says everything anew */
 	void (*rewrite)(void *userdata);
@@ -36,6 +39,12 @@ struct State {
 int state_new(State **ret, Ledger *ledger, int marks_fd, u32 n_stored, void (*rewrite)(void *userdata), void *userdata);
 /* Says everything anew, so that what is over is in it no more. */
 void state_renew(State *s);
+/* If something could not be said: tries again. */
+void state_catch_up(State *s);
+/* All that was taken over is as it will be. */
+void state_begin(State *s);
+/* From here sessions are stopped because we end: who comes next starts those that should run. */
+void state_end(State *s);
 /* From now on faults of this process are noted. */
 void state_watch_faults(State *s);
 void state_healthy(State *s);
@@ -59,6 +68,7 @@ void state_session_gone(State *s, const char *name);
  * in it. */
 int state_owner_add(State *s, Owner *o, Failure *f);
 void state_owner(const Owner *o);
+/* With what its session counts without it, in one line. */
 void state_owner_gone(const Owner *o);
 /* One of its programs has ended: it is still said in snapshots. */
 void state_dead(const Owner *o, const Description *d);

@@ -13,6 +13,9 @@
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
+/* Bytes that one id takes in the account, at the least. */
+#define ID_LEAST 4
+
 static void refuse(Takeover *t, const char *format, ...) _printf_(2, 3);
 static void refuse(Takeover *t, const char *format, ...)
 {
@@ -74,6 +77,12 @@ void takeover_begin(Takeover *t, Passed *passed, const char *state_directory)
 	}
 	if (t->restored.n_damaged)
 		refuse(t, "%u lines of the account of sessions", t->restored.n_damaged);
+	if (ledger_missed(t->ledger))
+		refuse(t, "%u meanings of event ids, which could not be noted", ledger_missed(t->ledger));
+	/* As many ids of any owner, at most, have a meaning that is not known. */
+	t->n_missed = (u32)MIN(ledger_missed(t->ledger) + t->restored.n_damaged + t->restored.n_damaged_bytes / ID_LEAST,
+			       (u64)ABI_ID_MAX);
+	t->ended = ledger_ended(t->ledger);
 }
 
 void takeover_slots(Takeover *t)
@@ -126,10 +135,12 @@ static void session_take(Takeover *t, Manager *m, RestoredSession *v)
 		goto over;
 	}
 	c = NULL;
-	if (!v->told) {
+	/* without damage: it was just being made */
+	if (!v->told && t->restored.n_damaged)
 		refuse(t, "session '%s': its numbers", v->name);
+	/* or it was stopped for the end of a daemon, and that is all */
+	if (!v->told || (t->ended && !v->running))
 		v->again = s->config->autostart;
-	}
 	session_take_numbers(s, v);
 	if (v->planned) {
 		s->geometry = v->geometry;
@@ -150,21 +161,50 @@ over:
 
 /* ---- rings ---- */
 
+static int class_take(Manager *m, RestoredClass *c, Class **ret)
+{
+	int r = 0;
+
+	if (!c->taken && !c->class)
+		return -ENOMEM; /* tried before */
+	if (!c->taken)
+		r = classes_intern(m->ground.classes, c->uid, steal_ptr(c->class), &c->taken, NULL);
+	if (r == 0 && !c->taken->number)
+		c->taken->number = c->number;
+	*ret = c->taken;
+	return r;
+}
+
+static void classes_let_go(Takeover *t)
+{
+	for (RestoredClass *c = t->restored.classes; c; c = c->next)
+		c->taken = class_unref(c->taken);
+}
+
 static void ids_take(Takeover *t, Manager *m, Owner *o, RestoredOwner *v)
 {
+	u32 n = 0;
+
 	for (RestoredId *i = v->ids; i; i = i->next) {
 		Class *class;
-		int r = classes_intern(m->ground.classes, i->uid, steal_ptr(i->class), &class, NULL);
+		int r = class_take(m, i->class, &class);
 
-		if (r == 0) {
+		if (r == 0)
 			r = ids_put(&o->ids, class, (u16)i->id);
-			(void)class_unref(class);
-		}
 		/* -EEXIST: an older meaning of the id, which nothing in the rings has any more */
-		if (r < 0 && r != -EEXIST)
-			refuse(t, "session '%s': event %u of %s: its records cannot be read", v->session, i->id,
-			       v->label);
+		n += r < 0 && r != -EEXIST;
 	}
+	if (n)
+		refuse(t, "session '%s': %u events of %s: their records cannot be read", v->session, n, v->label);
+	/* Records in the rings may have ids whose meaning is lost. They must not get another one. */
+	if (t->n_missed && ids_skip(&o->ids, t->n_missed) < 0)
+		refuse(t, "session '%s': the ids of %s", v->session, v->label);
+}
+
+/* What was taken out of what was passed is not used after all. */
+static void let_go(Manager *m, const char *name)
+{
+	fdstore_remove(&m->ground.state->store, name);
 }
 
 /* Rings of programs that are not there any more are given on, the one that is longest gone first. */
@@ -210,16 +250,19 @@ static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
 	if (!s) {
 		refuse(t, "the rings of %s are of session '%s', which is not there", v->label, v->session);
 		(void)close_fd(fd);
+		let_go(m, name);
 		return;
 	}
 	/* rings of a shape that the session does not have are of before it was changed */
 	if (!s->planned || memcmp(&s->geometry, &v->remains.geometry, sizeof(s->geometry)) != 0) {
 		(void)close_fd(fd);
+		let_go(m, name);
 		refuse(t, "session '%s': the rings of %s have another shape", v->session, v->label);
 		return;
 	}
 	if (owner_adopt(&o, &m->ground, s, &v->remains, fd, &f) < 0) {
 		refuse(t, "%s", f.text);
+		let_go(m, name);
 		return;
 	}
 	o->next = s->owners;
@@ -308,9 +351,13 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 
 	(void)snprintf(name, sizeof(name), "program-%u", v->number);
 	fd = passed_take(t->passed, name);
+	/* also of one that is not known from here: it has the number until it asks again */
+	m->roster.last_number = MAX(m->roster.last_number, v->number);
 	if (peer_reopen(&peer, (pid_t)v->pid, (uid_t)v->uid, v->start_time, v->command, v->unit, fd) < 0 ||
 	    producer_new(&p, &m->ground, m->event, &peer, v->number, v->cookie, manager_program_died, m, &f) < 0) {
 		refuse(t, "process %u: %s", v->pid, f.text);
+		if (fd >= 0)
+			let_go(m, name);
 		return;
 	}
 	producer_describe(p, v->vpid, v->exe ? v->exe : "", v->build_id ? v->build_id : "");
@@ -319,7 +366,6 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 	p->kept = fd >= 0;
 	m->ground.state->n_programs += p->kept;
 	roster_add(&m->roster, p);
-	m->roster.last_number = MAX(m->roster.last_number, v->number);
 	for (size_t i = 0; i < v->n_places; i++) {
 		Owner *o = owner_by_number(m, v->places[i].owner);
 
@@ -338,43 +384,32 @@ static void due_take(Manager *m, const RestoredDue *v)
 	Failure f = FAILURE_NULL;
 
 	/* it was finished, and nobody lived to note it */
-	if (access(v->path, F_OK) == 0)
+	if (!s || access(v->path, F_OK) == 0)
 		return;
-	if (!s)
-		return;
-	if (jobs_add(m->jobs, s, v->trigger, v->reason, true, NULL, NULL, NULL, NULL, NULL, &f) < 0)
+	/* under the same name: who is killed over it again leaves one that is due, not two */
+	if (jobs_again(m->jobs, s, v->usec, v->trigger, v->reason, &f) < 0)
 		log_error("session '%s': no snapshot (%s), which was due when tracerd died: %s", v->session,
 			  v->reason, f.text);
-}
-
-static void reverse(RestoredOwner **list)
-{
-	RestoredOwner *done = NULL;
-
-	for (RestoredOwner *o = *list, *next; o; o = next) {
-		next = o->next;
-		o->next = done;
-		done = o;
-	}
-	*list = done;
 }
 
 void takeover_apply(Takeover *t, Manager *m)
 {
 	u32 n_programs = 0;
 
-	if (!t->ledger && !t->restored.sessions)
+	if (!t->restored.sessions)
 		return;
 	m->ground.state->last_number = t->restored.last_number;
+	m->ground.state->last_class = t->restored.last_class;
+	m->roster.last_number = t->restored.last_program;
 	for (RestoredSession *s = t->restored.sessions; s; s = s->next)
 		session_take(t, m, s);
-	reverse(&t->restored.owners);
 	/* stamps of another clock mean nothing here */
 	if (memcmp(t->restored.clock_uuid, board_clock_uuid(m->ground.board), 16) != 0)
 		refuse(t, "all rings: the clock is another one");
 	else
 		for (RestoredOwner *o = t->restored.owners; o; o = o->next)
 			owner_take(t, m, o);
+	classes_let_go(t);
 	for (RestoredProgram *p = t->restored.programs; p; p = p->next) {
 		program_take(t, m, p);
 		n_programs++;

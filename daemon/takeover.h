@@ -13,6 +13,8 @@ typedef struct {
 	BoardKept kept;
 	u32 n_stored;	   /* in the store when this daemon began */
 	u32 n_refused;	   /* pieces that were left out */
+	u32 n_missed;	   /* ids of any owner, at the most, whose meaning nobody knows */
+	bool ended;	   /* the daemon before was stopping its sessions in order, for its own end */
 } Takeover;
 
 /* After so many daemons in a row that died by their own fault, each less than TAKEOVER_HEALTHY_NS old, what they were given is set

@@ -126,6 +126,9 @@ static void on_trouble(void *userdata, const char *text)
 		journal_log(LOG_NOTICE,
 			    &(JournalFields){ .message_id = MESSAGE_OUTPUT_RESUMED, .session = w->name },
 			    "session '%s': writing goes on", w->name);
+	/* what was given up is in no file, and the next daemon does not find it anywhere */
+	if (w->session)
+		state_session(w->session);
 	if (w->session && w->set->observer.changed)
 		w->set->observer.changed(w->set->userdata, w->session);
 }

@@ -201,7 +201,12 @@ int keeper_end(Keeper *k, int signal)
 	int status = 0;
 
 	(void)kill(k->daemon, signal);
-	g_assert_cmpint(waitpid(k->daemon, &status, 0), ==, k->daemon);
+	/* one that has much to say waits until it is heard */
+	while (waitpid(k->daemon, &status, WNOHANG) == 0) {
+		char text[4096];
+
+		(void)hear_one(k, 5, text, sizeof(text));
+	}
 	k->daemon = 0;
 	/* what it said before it died is heard */
 	keeper_hear(k, NULL);
@@ -211,6 +216,11 @@ int keeper_end(Keeper *k, int signal)
 /* ---- programs ---- */
 
 void kept_program_start(KeptProgram *p, const Keeper *k)
+{
+	kept_program_start_other(p, k, g_getenv("TRACER_TEST_SUBJECT"), NULL);
+}
+
+void kept_program_start_other(KeptProgram *p, const Keeper *k, const char *path, const char *argument)
 {
 	int in[2], out[2];
 	char line[256];
@@ -223,7 +233,7 @@ void kept_program_start(KeptProgram *p, const Keeper *k)
 		(void)dup2(in[0], 0);
 		(void)dup2(out[1], 1);
 		(void)g_setenv("TRACER_RUNTIME_DIR", k->runtime, true);
-		(void)execl(g_getenv("TRACER_TEST_SUBJECT"), "subject", NULL);
+		(void)execl(path, path, argument, NULL);
 		_exit(127);
 	}
 	(void)close(in[0]);
@@ -269,6 +279,22 @@ void kept_program_end(KeptProgram *p)
 	(void)fclose(p->to);
 	(void)fclose(p->from);
 	*p = (KeptProgram){ 0 };
+}
+
+u64 kept_program_exit(KeptProgram *p, const char *line)
+{
+	char answer[256] = "";
+	u64 n = 0;
+
+	kept_program_tell(p, line);
+	kept_program_tell(p, "exit 0");
+	while (fgets(answer, sizeof(answer), p->from))
+		(void)sscanf(answer, "recorded %llu", (unsigned long long *)&n);
+	(void)waitpid(p->pid, NULL, 0);
+	(void)fclose(p->to);
+	(void)fclose(p->from);
+	*p = (KeptProgram){ 0 };
+	return n;
 }
 
 /* ---- what is on disk ---- */
@@ -317,6 +343,34 @@ char **paths_await(const char *directory, const char *suffix, u32 n)
 			g_error("%s: waited in vain for %u of *%s", directory, n, suffix);
 		(void)!read(watch, buffer, sizeof(buffer));
 	}
+}
+
+GHashTable *trace_records(const char *path, const char *event)
+{
+	const char *argv[] = { "babeltrace2", path, NULL };
+	GHashTable *all = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
+	char *out = NULL, *err = NULL, **lines;
+	int status;
+
+	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, &out, &err, &status,
+				   NULL));
+	if (status)
+		g_error("%s: %s", path, err);
+	lines = g_strsplit(out, "\n", -1);
+	for (char **l = lines; *l; l++) {
+		const char *number = strstr(*l, "number = "), *pid = strstr(*l, "vpid = ");
+		char *key;
+
+		if (!number || !pid || !strstr(*l, event))
+			continue;
+		key = g_strdup_printf("%ld %llu", atol(pid + 7), strtoull(number + 9, NULL, 10));
+		if (!g_hash_table_add(all, key))
+			g_error("%s: twice: %s", path, *l);
+	}
+	g_strfreev(lines);
+	g_free(out);
+	g_free(err);
+	return all;
 }
 
 GArray *trace_numbers(const char *path, const char *event)

@@ -38,6 +38,10 @@ u32 keeper_n(const Keeper *k);
 void keeper_forget(Keeper *k);
 
 void kept_program_start(KeptProgram *p, const Keeper *k);
+/* Another one than the subject, that says a line when it is ready. */
+void kept_program_start_other(KeptProgram *p, const Keeper *k, const char *path, const char *argument);
+/* Does this last, and exits: what it had recorded then. */
+u64 kept_program_exit(KeptProgram *p, const char *line);
 /* Sends a line and returns the answer (until the next one). */
 const char *kept_program_ask(KeptProgram *p, const char *format, ...) G_GNUC_PRINTF(2, 3);
 /* The next answer, to what was told. */
@@ -48,5 +52,7 @@ void kept_program_end(KeptProgram *p);
 
 /* Names in a directory that end so, once there are n: sorted, full paths; fails after a while. */
 char **paths_await(const char *directory, const char *suffix, u32 n);
+/* "PID NUMBER" of every record of these events; fails if one is there twice. */
+GHashTable *trace_records(const char *path, const char *event);
 /* Values of "number" of events of the provider, as babeltrace2 shows them; fails if it complains. */
 GArray *trace_numbers(const char *path, const char *event);

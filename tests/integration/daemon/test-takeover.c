@@ -274,7 +274,12 @@ static void strange_program(Keeper *k)
 
 static void no_ids(Keeper *k)
 {
-	damage_all(k, " id owner");
+	damage_all(k, " ids owner");
+}
+
+static void no_classes(Keeper *k)
+{
+	damage_all(k, " class number");
 }
 
 static void no_programs(Keeper *k)
@@ -463,7 +468,8 @@ int main(int argc, char **argv)
 	static const Damage damages[] = {
 		{ "ring-lost", lose_ring },	  { "ring-strange", strange_ring }, { "state-strange", strange_state },
 		{ "marks-strange", strange_marks }, { "program-strange", strange_program },
-		{ "ids", no_ids },		  { "programs", no_programs },	    { "sessions", no_sessions },
+		{ "ids", no_ids },		  { "classes", no_classes },	    { "programs", no_programs },
+		{ "sessions", no_sessions },
 		{ "configurations", no_configs }, { "head", no_head },		    { "tip", long_tip },
 		{ "garbage", garbage },
 	};
