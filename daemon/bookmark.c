@@ -61,6 +61,7 @@ u64 bookmark_chunk(const char *active, const char *part)
 
 struct Bookmarks {
 	int fd;
+	u32 low; /* all below are in use */
 	u64 used[MAX_PAGES / 64];
 };
 
@@ -129,7 +130,14 @@ int bookmarks_reserve(Bookmarks *b, u32 n, u32 *ret_first)
 {
 	u32 run = 0;
 
-	for (u32 i = 1; i < MAX_PAGES; i++) {
+	while (b->low < MAX_PAGES && is_used(b, b->low))
+		b->low++;
+	for (u32 i = b->low; i < MAX_PAGES; i++) {
+		if (i % 64 == 0 && b->used[i / 64] == UINT64_MAX) {
+			run = 0;
+			i += 63;
+			continue;
+		}
 		run = is_used(b, i) ? 0 : run + 1;
 		if (run < n)
 			continue;
@@ -155,6 +163,7 @@ int bookmarks_claim(Bookmarks *b, u32 first, u32 n)
 void bookmarks_release(Bookmarks *b, u32 first, u32 n)
 {
 	set_used(b, first, n, false);
+	b->low = MIN(b->low, first);
 	punch(b, first, n);
 }
 
