@@ -451,9 +451,6 @@ static void test_unsaid(void)
 		g_assert_true(g_array_index(v, u64, i) < 100 || g_array_index(v, u64, i) >= 120);
 	g_assert_cmpuint(v->len, >=, 100);
 	g_array_unref(v);
-	v = trace_numbers(found[0], "other:thing");
-	g_assert_cmpuint(v->len, >, 0);
-	g_array_unref(v);
 	g_free(main_thread);
 	g_strfreev(found);
 	g_free(directory);
@@ -471,7 +468,7 @@ static u32 n_descriptors(pid_t pid)
 static void test_often(void)
 {
 	const int turns = g_test_slow() ? 200 : 30;
-	u32 descriptors = 0, stored = 0;
+	u32 least[2] = { UINT32_MAX, UINT32_MAX }, stored = 0;
 	off_t size = 0;
 	KeptProgram p;
 	Keeper k;
@@ -488,18 +485,21 @@ static void test_often(void)
 		(void)kept_program_ask(&p, "record 100");
 		keeper_hear(&k, NULL);
 		g_assert_cmpint(pread(keeper_fd(&k, "state"), &tip, sizeof(tip), 24), ==, sizeof(tip));
+		/* files of traces are closed by threads in their own time: the least of many turns is what does not go */
+		if (i > 5)
+			least[i >= turns / 2] = MIN(least[i >= turns / 2], n_descriptors(k.daemon));
 		if (i == 5) {
-			descriptors = n_descriptors(k.daemon);
 			stored = keeper_n(&k);
 			size = (off_t)(tip >> 1);
 		}
 		if (i > 5) {
-			/* files of traces are closed by threads in their own time */
-			g_assert_cmpuint(n_descriptors(k.daemon), <=, descriptors + 24);
 			g_assert_cmpuint(keeper_n(&k), ==, stored);
-			g_assert_cmpint((off_t)(tip >> 1), <, 2 * size + 4096);
+			/* it is written anew once there is as much again, and something */
+			g_assert_cmpint((off_t)(tip >> 1), <, 3 * size + (128 << 10));
 		}
 	}
+	/* one a turn would be more, as many as there are turns */
+	g_assert_cmpuint(least[1], <=, least[0] + (u32)turns / 3);
 	kept_program_end(&p);
 	keeper_down(&k);
 }
