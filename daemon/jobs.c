@@ -355,6 +355,11 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	return 0;
 }
 
+void jobs_number_from(Jobs *j, u64 last)
+{
+	j->last_number = MAX(j->last_number, last);
+}
+
 u64 jobs_number(const Jobs *j)
 {
 	return j->last_number;
@@ -398,7 +403,8 @@ void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump)
 	if (!b && j->copied && j->copied->number == number)
 		b = j->copied;
 	if (b) {
-		reasons_add(&b->reason, more);
+		if (more)
+			reasons_add(&b->reason, more);
 		b->snapshot.reason = b->reason;
 	} else if (j->writing && j->writing->number == number) {
 		b = j->writing;
@@ -408,6 +414,9 @@ void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump)
 	}
 	if (b && coredump && !b->coredump)
 		b->coredump = strdup(coredump);
+	/* the writer may be at its name */
+	if (b && b != j->writing)
+		state_job(j->ground->state, b);
 }
 
 void jobs_forget(Jobs *j, const Session *s)

@@ -9,6 +9,7 @@
 #define MAX_OWNERS   (1u << 16)
 #define MAX_SESSIONS 4096u
 #define MAX_PROGRAMS (1u << 20)
+#define SNAPSHOT_NUMBER_MAX (1ull << 48)
 
 static void id_free(RestoredId *i)
 {
@@ -64,6 +65,8 @@ static void due_free(RestoredDue *d)
 	free(d->trigger);
 	free(d->reason);
 	free(d->path);
+	free(d->coredump);
+	free(d->environment);
 	free(d);
 }
 
@@ -213,8 +216,10 @@ static int read_signs(Restored *r, const char *line)
 
 		sign->unit[sizeof(sign->unit) - 1] = 0;
 		sign->kind = MIN(sign->kind, CAUSE_KINDS - 1);
-		/* numbers of jobs began anew */
-		sign->snapshot = 0;
+		/* numbers of jobs go on from there */
+		if (sign->snapshot > SNAPSHOT_NUMBER_MAX)
+			sign->snapshot = 0;
+		r->last_snapshot = MAX(r->last_snapshot, sign->snapshot);
 	}
 	return 0;
 }
@@ -490,6 +495,12 @@ static int read_due(Restored *r, const char *line)
 	(*at)->trigger = steal_ptr(trigger);
 	(*at)->reason = steal_ptr(reason);
 	(*at)->path = steal_ptr(path);
+	free((*at)->coredump);
+	(*at)->coredump = line_get_text(line, "coredump");
+	free((*at)->environment);
+	(*at)->environment = line_get_bytes(line, "environment", &(*at)->n_environment);
+	(*at)->number = 0;
+	(void)line_get_number(line, "number", &(*at)->number);
 	return 0;
 }
 

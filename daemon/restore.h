@@ -66,8 +66,11 @@ struct RestoredProgram {
 typedef struct RestoredDue RestoredDue;
 struct RestoredDue {
 	RestoredDue *next;
-	u64 usec;
+	u64 usec, number;
 	char *session, *trigger, *reason, *path; /* owned */
+	char *coredump; /* owned; NULL: none */
+	u8 *environment; /* owned; strings, each with its NUL */
+	size_t n_environment; /* bytes */
 };
 
 typedef struct {
@@ -79,6 +82,7 @@ typedef struct {
 	u32 n_cpus;
 	u8 clock_uuid[16];
 	u64 last_number;
+	u64 last_snapshot; /* the newest number of one */
 	u32 n_damaged; /* lines that were not whole, or said what cannot be */
 } Restored;
 
