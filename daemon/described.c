@@ -31,6 +31,7 @@ static void described_remove(DescribedList *l, Described **at)
 	Described *d = *at;
 
 	*at = d->next;
+	l->n_changes++;
 	l->n--;
 	l->n_dead -= d->dead;
 	(void)description_unref(d->what);
@@ -55,6 +56,7 @@ int described_add(DescribedList *l, Description *what, Described **ret)
 	for (at = &l->first; *at; at = &(*at)->next)
 		;
 	*at = d;
+	l->n_changes++;
 	l->n++;
 	*ret = d;
 	return 0;
@@ -63,6 +65,7 @@ int described_add(DescribedList *l, Description *what, Described **ret)
 void described_end(DescribedList *l, Described *d, Epoch *epoch, u32 pinned)
 {
 	d->dead = true;
+	l->n_changes++;
 	d->pinned = pinned;
 	if (epoch) {
 		d->epoch = epoch;

@@ -23,6 +23,7 @@ typedef struct {
 	Described *first;
 	u32 n, n_dead;
 	u64 n_dropped, dropped_until; /* when the last of those ended */
+	u64 n_changes;
 } DescribedList;
 
 Description *description_new(void);

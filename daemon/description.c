@@ -21,12 +21,14 @@ void descriptions_resolve(Descriptions *d)
 		char buffer[4096];
 		struct passwd pw, *found = NULL;
 
+		/* known by the machine that it comes from */
+		if (d->v[i].user[0])
+			continue;
 		/* most have the user of the one before */
 		if (i && d->v[i].uid == d->v[i - 1].uid) {
 			memcpy(d->v[i].user, d->v[i - 1].user, sizeof(d->v[i].user));
 			continue;
 		}
-		d->v[i].user[0] = 0;
 		if (getpwuid_r(d->v[i].uid, &pw, buffer, sizeof(buffer), &found) == 0 && found)
 			(void)snprintf(d->v[i].user, sizeof(d->v[i].user), "%s", pw.pw_name);
 	}

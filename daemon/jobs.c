@@ -361,6 +361,11 @@ static int jobs_put(Jobs *j, Session *s, u64 usec, const char *trigger, const ch
 	return 0;
 }
 
+void jobs_number_from(Jobs *j, u64 last)
+{
+	j->last_number = MAX(j->last_number, last);
+}
+
 u64 jobs_number(const Jobs *j)
 {
 	return j->last_number;
@@ -386,10 +391,11 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	return jobs_put(j, s, 0, trigger, reason, automatic, options, environment, done, userdata, ret_path, f);
 }
 
-int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, Failure *f)
+int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, const char *const *environment,
+	       Failure *f)
 {
 	j->last_name_usec = MAX(j->last_name_usec, usec);
-	return jobs_put(j, s, usec, trigger, reason, true, NULL, NULL, NULL, NULL, NULL, f);
+	return jobs_put(j, s, usec, trigger, reason, true, NULL, environment, NULL, NULL, NULL, f);
 }
 
 bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number)
@@ -417,7 +423,8 @@ void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump)
 	if (!b && j->copied && j->copied->number == number)
 		b = j->copied;
 	if (b) {
-		reasons_add(&b->reason, more);
+		if (more)
+			reasons_add(&b->reason, more);
 		b->snapshot.reason = b->reason;
 	} else if (j->writing && j->writing->number == number) {
 		b = j->writing;
@@ -427,6 +434,9 @@ void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump)
 	}
 	if (b && coredump && !b->coredump)
 		b->coredump = strdup(coredump);
+	/* the writer may be at its name */
+	if (b && b != j->writing)
+		state_job(j->ground->state, b);
 }
 
 void jobs_forget(Jobs *j, const Session *s)

@@ -28,7 +28,10 @@ int jobs_add(Jobs *j, Session *s, const char *trigger, const char *reason, bool 
 	     const SnapshotOptions *options, const char *const *environment, SnapshotDone done,
 	     void *userdata, char **ret_path, Failure *f);
 /* An automatic one that a daemon before us had promised, with the name that it had given it. */
-int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason, Failure *f);
+int jobs_again(Jobs *j, Session *s, u64 usec, const char *trigger, const char *reason,
+	       const char *const *environment, Failure *f);
+/* Numbers up to this one were another daemon's. */
+void jobs_number_from(Jobs *j, u64 last);
 /* Of the job that was added last: 1, 2, ... */
 u64 jobs_number(const Jobs *j);
 /* Where that one is or will be; "": not known any more. */
@@ -36,7 +39,7 @@ const char *jobs_path(const Jobs *j, u64 number);
 /* Adds a reason to an automatic job of the session that has not begun, whose number is *ret. False if there is none. */
 bool jobs_join(Jobs *j, const Session *s, const char *reason, u64 *ret_number);
 /* Another sign of what job `number` was added for: into its reason, or if that is being written or is on disk, into the
- * journal. coredump: the file, if it is one; NULL. */
+ * journal. coredump: the file, if it is one; NULL. more: NULL if it is among its reasons already, and the job has not begun. */
 void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump);
 /* Before the session is freed: waiting jobs of it fail, those that are cut go on without it. */
 void jobs_forget(Jobs *j, const Session *s);

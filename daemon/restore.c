@@ -9,6 +9,7 @@
 #define MAX_SESSIONS 4096u
 #define MAX_DUE	     4096u
 #define BUCKETS	     4096u /* numbers are given in turn, so that the lowest bits are as good as any */
+#define SNAPSHOT_NUMBER_MAX (1ull << 48)
 
 /* While lines are read, what has a number is found by it. */
 typedef struct {
@@ -73,6 +74,8 @@ static void due_free(RestoredDue *d)
 	free(d->trigger);
 	free(d->reason);
 	free(d->path);
+	free(d->coredump);
+	free(d->environment);
 	free(d);
 }
 
@@ -246,8 +249,10 @@ static int read_signs(Reading *g, const char *line)
 
 		sign->unit[sizeof(sign->unit) - 1] = 0;
 		sign->kind = MIN(sign->kind, CAUSE_KINDS - 1);
-		/* numbers of jobs began anew */
-		sign->snapshot = 0;
+		/* numbers of jobs go on from there */
+		if (sign->snapshot > SNAPSHOT_NUMBER_MAX)
+			sign->snapshot = 0;
+		g->r->last_snapshot = MAX(g->r->last_snapshot, sign->snapshot);
 	}
 	return 0;
 }
@@ -558,6 +563,12 @@ static int read_due(Reading *g, const char *line)
 	(*at)->trigger = steal_ptr(trigger);
 	(*at)->reason = steal_ptr(reason);
 	(*at)->path = steal_ptr(path);
+	free((*at)->coredump);
+	(*at)->coredump = line_get_text(line, "coredump");
+	free((*at)->environment);
+	(*at)->environment = line_get_bytes(line, "environment", &(*at)->n_environment);
+	(*at)->number = 0;
+	(void)line_get_number(line, "number", &(*at)->number);
 	return 0;
 }
 

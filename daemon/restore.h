@@ -74,8 +74,11 @@ struct RestoredProgram {
 typedef struct RestoredDue RestoredDue;
 struct RestoredDue {
 	RestoredDue *next;
-	u64 usec;
+	u64 usec, number;
 	char *session, *trigger, *reason, *path; /* owned */
+	char *coredump; /* owned; NULL: none */
+	u8 *environment; /* owned; strings, each with its NUL */
+	size_t n_environment; /* bytes */
 };
 
 typedef struct {
@@ -90,6 +93,7 @@ typedef struct {
 	u64 last_number, last_class; /* the highest of owners, of classes */
 	u32 last_program;
 	u64 n_damaged_bytes;
+	u64 last_snapshot; /* the newest number of one */
 	u32 n_damaged; /* lines that were not whole, or said what cannot be */
 } Restored;
 

@@ -273,16 +273,16 @@ static void session_rewrite(Session *s)
 		log_error("session '%s': %s", s->config->name, f.text[0] ? f.text : strerror(-r));
 }
 
-void session_resume(Session *s, bool draining, bool again)
+void session_resume(Session *s, bool draining, bool again, bool whole)
 {
 	Failure f = FAILURE_NULL;
 	int r = 0;
 
-	/* with its rings, what is on disk of them is no leftover */
-	if (s->running)
-		session_back(s, true);
-	else
+	/* with all its rings, what is on disk of them is no leftover */
+	if (!s->running || !whole)
 		session_look_back(s);
+	if (s->running)
+		session_back(s, whole);
 
 	if (s->running || draining)
 		r = session_write(s, false, &f);

@@ -55,8 +55,8 @@ int session_start_anyway(Session *s, Failure *f);
  * nothing was done, and done is not called. */
 int session_stop(Session *s, WritingDone done, void *userdata, Failure *f);
 /* Taken over from an earlier daemon, with its rings: writes on; draining: what is left of it, for it was stopped; again: it begins anew,
- * for its slot is lost. */
-void session_resume(Session *s, bool draining, bool again);
+ * for its slot is lost; whole: all its rings are there, as far as is known. */
+void session_resume(Session *s, bool draining, bool again, bool whole);
 /* Its writing has ended; a session that was told to write again meanwhile does so now. */
 void session_writing_ended(Session *s);
 /* Empty rings, counters from 0; goes on running if it ran. */

@@ -609,6 +609,24 @@ void state_program_gone(State *s, Producer *p)
 
 /* ---- snapshots that are due ---- */
 
+/* Each with its NUL. */
+static void say_strings(Line *l, const char *key, char *const *v, size_t n)
+{
+	_cleanup_free_ char *bytes = NULL;
+	size_t size = 0, at = 0;
+
+	for (size_t i = 0; i < n; i++)
+		size += strlen(v[i]) + 1;
+	bytes = malloc(MAX(size, 1u));
+	if (!bytes) {
+		l->failed = true;
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		at += (size_t)(stpcpy(bytes + at, v[i]) - (bytes + at)) + 1;
+	line_bytes(l, key, bytes, size);
+}
+
 void state_job(State *s, const Job *b)
 {
 	if (!kept(s) || !b->automatic)
@@ -619,6 +637,9 @@ void state_job(State *s, const Job *b)
 	line_text(&s->line, "trigger", b->trigger);
 	line_text(&s->line, "reason", b->reason);
 	line_text(&s->line, "path", b->due_path);
+	line_text(&s->line, "coredump", b->coredump);
+	line_number(&s->line, "number", b->number);
+	say_strings(&s->line, "environment", b->environment, b->n_environment);
 	(void)state_say(s);
 }
 

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "daemon/manager-private.h"
+#include "daemon/job.h"
 #include "daemon/quarantine.h"
 #include "daemon/state.h"
 #include "systemd/journal.h"
@@ -378,18 +379,74 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 
 /* ---- all ---- */
 
+/* Pairs of strings, and what they say of a name; NULL: nothing. */
+static const char *due_environment(const RestoredDue *v, const char *ret[2 * JOB_ENVIRONMENT_MAX + 1], const char *key)
+{
+	const char *at = (const char *)v->environment, *end = at + v->n_environment, *found = NULL;
+	size_t n = 0;
+
+	ret[0] = NULL;
+	if (!at || !v->n_environment || end[-1])
+		return NULL;
+	while (at < end && n < (size_t)2 * JOB_ENVIRONMENT_MAX) {
+		if (n % 2 && strcmp(ret[n - 1], key) == 0)
+			found = at;
+		ret[n++] = at;
+		at += strlen(at) + 1;
+	}
+	ret[n & ~(size_t)1] = NULL;
+	return found;
+}
+
+/* On disk, whole, and nobody lived to note it, or to say so: twice is better than never. */
+static void due_say(Session *s, const RestoredDue *v)
+{
+	const char *environment[2 * JOB_ENVIRONMENT_MAX + 1];
+	const char *pid = due_environment(v, environment, "pid");
+
+	journal_log(LOG_NOTICE,
+		    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_WRITTEN,
+				      .session = v->session,
+				      .path = v->path,
+				      .trigger = v->trigger,
+				      .reason = v->reason,
+				      .unit = due_environment(v, environment, "unit"),
+				      .pid = pid ? (pid_t)atoi(pid) : 0,
+				      .coredump = v->coredump },
+		    "session '%s': snapshot %s (%s): it was complete when tracerd died", v->session, v->path, v->reason);
+	if (!s)
+		return;
+	free(s->last_snapshot);
+	s->last_snapshot = strdup(v->path);
+}
+
 static void due_take(Manager *m, const RestoredDue *v)
 {
+	const char *environment[2 * JOB_ENVIRONMENT_MAX + 1];
 	Session *s = manager_find(m, v->session);
 	Failure f = FAILURE_NULL;
+	u64 number;
 
-	/* it was finished, and nobody lived to note it */
-	if (!s || access(v->path, F_OK) == 0)
+	if (access(v->path, F_OK) == 0) {
+		due_say(s, v);
 		return;
+	}
+	if (!s)
+		return;
+	(void)due_environment(v, environment, "");
 	/* under the same name: who is killed over it again leaves one that is due, not two */
-	if (jobs_again(m->jobs, s, v->usec, v->trigger, v->reason, &f) < 0)
+	if (jobs_again(m->jobs, s, v->usec, v->trigger, v->reason, environment, &f) < 0) {
 		log_error("session '%s': no snapshot (%s), which was due when tracerd died: %s", v->session,
 			  v->reason, f.text);
+		return;
+	}
+	number = jobs_number(m->jobs);
+	if (v->coredump)
+		jobs_explain(m->jobs, number, NULL, v->coredump);
+	/* what else is heard of the same death explains this one */
+	for (u32 i = 0; i < TRIGGER_RECENT; i++)
+		if (v->number && s->triggers.recent[i].snapshot == v->number)
+			s->triggers.recent[i].snapshot = number;
 }
 
 void takeover_apply(Takeover *t, Manager *m)
@@ -424,7 +481,8 @@ void takeover_apply(Takeover *t, Manager *m)
 		Session *s = manager_find(m, v->name);
 
 		if (s)
-			session_resume(s, v->draining, v->again);
+			/* Of rings that are left out the backing has the only copy. Whose they were may be what is damaged. */
+			session_resume(s, v->draining, v->again, t->n_refused == 0);
 	}
 	journal_log(LOG_NOTICE, &(JournalFields){ .message_id = MESSAGE_STATE_RESTORED },
 		    "goes on where the last tracerd was: %u sessions, %u programs, %u pieces left out",
@@ -433,12 +491,17 @@ void takeover_apply(Takeover *t, Manager *m)
 
 void takeover_mourn(Takeover *t, Manager *m)
 {
+	jobs_number_from(m->jobs, t->restored.last_snapshot);
+	/* first: who has died since may be whom they are of */
+	for (const RestoredDue *d = t->restored.due; d; d = d->next)
+		due_take(m, d);
+	/* they are due under new names */
+	if (t->restored.due)
+		state_renew(m->ground.state);
 	for (Producer *p = roster_next(&m->roster, NULL), *next; p; p = next) {
 		next = roster_next(&m->roster, p);
 		(void)producer_check(p);
 	}
-	for (const RestoredDue *d = t->restored.due; d; d = d->next)
-		due_take(m, d);
 }
 
 void takeover_end(Takeover *t, Manager *m)

@@ -12,6 +12,9 @@ _Static_assert(CAUSE_KINDS <= ELEMENTSOF(((SessionInfo *)0)->suppressed_by), "a 
 
 static void telling_suppress(Session *s, const Telling *t)
 {
+	/* counted once, whatever becomes of the daemon */
+	state_session(s);
+	state_signs(s);
 	/* the first of a series is told of at once, those that follow by their number */
 	if (s->triggers.of[t->cause.kind].suppressed > 1)
 		return;

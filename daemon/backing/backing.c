@@ -21,6 +21,9 @@
 /* Daemons in a row that may die before one has a pass on disk; what more of them left is recovered as if the machine had died. */
 #define RUNS_BEFORE 8
 
+/* Programs of one owner that are told of when one comes, and not only now and then. */
+#define DESCRIBED_AT_ONCE 64
+
 /* One owner's rings. */
 typedef struct Backed Backed;
 struct Backed {
@@ -30,6 +33,8 @@ struct Backed {
 	/* ids that the glossary knows; the loop's */
 	u32 n_told;
 	u64 told[(ABI_ID_MAX + 64) / 64];
+	u64 n_described; /* changes of its programs that were told; the loop's */
+	Descriptions programs; /* the newest, unless the thread has taken it: v is NULL; guarded by the lock */
 	bool retired;  /* guarded by the lock */
 };
 
@@ -145,7 +150,16 @@ static int thread_copy(Backing *b, const char **ret_what)
 		return r;
 	*ret_what = "cannot be written";
 	for (Backed *x = NULL; (x = thread_next(b, x));) {
-		int k = image_pass(x->image, b->run.fd, b->until, &made, &b->counters);
+		Descriptions programs;
+		int k;
+
+		(void)pthread_mutex_lock(&b->lock);
+		programs = x->programs;
+		x->programs = (Descriptions){};
+		(void)pthread_mutex_unlock(&b->lock);
+		if (programs.v)
+			image_describe(x->image, &programs);
+		k = image_pass(x->image, b->run.fd, b->until, &made, &b->counters);
 
 		/* the others' rings may have room yet */
 		if (k < 0 && r == 0)
@@ -263,6 +277,7 @@ static Backed *backed_free(Backed *x)
 	if (!x)
 		return NULL;
 	(void)image_free(x->image);
+	descriptions_clear(&x->programs);
 	if (x->owner) {
 		owner_unpin(x->owner);
 		(void)owner_unref(x->owner);
@@ -443,6 +458,20 @@ static int backed_tell(Backed *x)
 	return 0;
 }
 
+/* Under the lock. */
+static int backed_describe(Backed *x)
+{
+	Descriptions programs;
+	int r = described_copy(&x->owner->described, SIZE_MAX, &programs);
+
+	if (r < 0)
+		return r;
+	x->n_described = x->owner->described.n_changes;
+	descriptions_clear(&x->programs);
+	x->programs = programs;
+	return 0;
+}
+
 int backing_add(Backing *b, Owner *o)
 {
 	Backed *x = calloc(1, sizeof(*x));
@@ -465,6 +494,8 @@ int backing_add(Backing *b, Owner *o)
 	x->owner = owner_ref(o);
 	owner_pin(o);
 	r = backed_tell(x);
+	if (r == 0)
+		r = backed_describe(x); /* nobody else has it yet */
 	if (r < 0) {
 		(void)backed_free(x);
 		return r;
@@ -480,7 +511,24 @@ int backing_tell(Backing *b, Owner *o)
 {
 	Backed *x = backing_find(b, o);
 
-	return x ? backed_tell(x) : 0;
+	int r = x ? backed_tell(x) : 0;
+
+	/* of many the copy is dear: they wait for backing_describe() */
+	if (r == 0 && x && o->described.n <= DESCRIBED_AT_ONCE && x->n_described != o->described.n_changes) {
+		(void)pthread_mutex_lock(&b->lock);
+		r = backed_describe(x);
+		(void)pthread_mutex_unlock(&b->lock);
+	}
+	return r;
+}
+
+void backing_describe(Backing *b)
+{
+	(void)pthread_mutex_lock(&b->lock);
+	for (Backed *x = b->owners; x; x = x->next)
+		if (!x->retired && x->n_described != x->owner->described.n_changes)
+			(void)backed_describe(x); /* out of memory: the next time */
+	(void)pthread_mutex_unlock(&b->lock);
 }
 
 void backing_retire(Backing *b, Owner *o)

@@ -39,6 +39,8 @@ int backing_new(Backing **ret, Backings *set, Session *s, const char *path, u64 
 int backing_add(Backing *b, Owner *o);
 /* Ids were added: before a program is told. 0 or -ENOMEM. */
 int backing_tell(Backing *b, Owner *o);
+/* Now and then: programs that came or ended. */
+void backing_describe(Backing *b);
 /* The rings go, and so does what is on disk of them. */
 void backing_retire(Backing *b, Owner *o);
 void backing_set_interval(Backing *b, u64 interval_ns);

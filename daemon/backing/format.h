@@ -8,15 +8,17 @@
 #define BACKING_BLOCK	4096
 #define BACKING_VERSION 1
 
-/* Names in a run's directory: "session", and LABEL.N.rings and LABEL.N.glossary for each owner. */
+/* Names in a run's directory: "session", and LABEL.N.rings, LABEL.N.glossary and LABEL.N.programs for each owner. */
 #define BACKING_SESSION "session"
 #define BACKING_RINGS	".rings"
 #define BACKING_GLOSSARY	".glossary"
+#define BACKING_PROGRAMS	".programs"
 
 #define BACKING_MAGIC_SESSION 0x3153534B43425254ull /* "TRBCKSS1" */
 #define BACKING_MAGIC_IMAGE   0x314D494B43425254ull /* "TRBCKIM1" */
 #define BACKING_MAGIC_TABLE   0x3142544B43425254ull /* "TRBCKTB1" */
 #define BACKING_MAGIC_SLOT    0x314C534B43425254ull /* "TRBCKSL1" */
+#define BACKING_MAGIC_PROGRAMS 0x31505243424B5254ull /* "TRKBCRP1" */
 #define BACKING_MAGIC_ENTRY   0x45435254u	    /* "TRCE" */
 
 /* Block 0 of `session`: written once, before any image. Texts end with a NUL. */
@@ -91,12 +93,29 @@ struct backing_entry {
 #define BACKING_ENTRY_CLASS 1 /* the class as it travels on the wire (lib/wire.h) */
 #define BACKING_ENTRY_MAX   65535 /* bytes of a payload */
 
+/* NAME.programs: one of these, then so many programs. Written anew when they change. */
+struct backing_programs {
+	u64 magic, checksum; /* of this and the programs */
+	u64 image;
+	u64 left_out, left_until; /* that are known to have been there, and nothing more; when the last of them ended */
+	u32 n, reserved;
+};
+
+/* Texts end with a NUL if they are shorter than their room. Times are CLOCK_REALTIME, nanoseconds; 0: unknown, or not yet. */
+struct backing_program {
+	u32 pid, uid, vpid, reserved;
+	u64 start_ticks, started, ended;
+	char command[64], unit[256], how[64], user[64], exe[512], build_id[72];
+};
+
 _Static_assert(sizeof(struct backing_session) == BACKING_BLOCK, "backing_session");
 _Static_assert(sizeof(struct backing_image) == BACKING_BLOCK, "backing_image");
 _Static_assert(sizeof(struct backing_table) == 80, "backing_table");
 _Static_assert(sizeof(struct backing_table_ring) == 96, "backing_table_ring");
 _Static_assert(sizeof(struct backing_slot) == ABI_SUB_HEADER - offsetof(struct abi_sub, room), "backing_slot");
 _Static_assert(sizeof(struct backing_entry) == 32, "backing_entry");
+_Static_assert(sizeof(struct backing_programs) == 48, "backing_programs");
+_Static_assert(sizeof(struct backing_program) == 1072, "backing_program");
 ABI_AT(backing_session, boot_id, 32);
 ABI_AT(backing_session, name, 72);
 ABI_AT(backing_image, ring_shift, 32);

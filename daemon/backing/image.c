@@ -10,6 +10,7 @@
 #include <sys/random.h>
 
 #include "daemon/backing/format.h"
+#include "daemon/backing/programs.h"
 #include "daemon/capture.h"
 #include "lib/atomic.h"
 #include "lib/reader.h"
@@ -39,7 +40,9 @@ typedef struct {
 } Ring;
 
 struct Image {
-	char *label, *rings_name, *glossary_name; /* owned */
+	char *label, *rings_name, *glossary_name, *programs_name; /* owned */
+	Descriptions programs; /* owned */
+	bool programs_changed;
 	Glossary *glossary;				/* owned */
 	u64 id;
 	struct geometry geometry;
@@ -77,7 +80,9 @@ int image_new(Image **ret, const ImageOptions *o)
 		m->rings_name = NULL;
 	if (asprintf(&m->glossary_name, "%s.%u" BACKING_GLOSSARY, safe, o->number) < 0)
 		m->glossary_name = NULL;
-	if (!m->label || !m->rings_name || !m->glossary_name)
+	if (asprintf(&m->programs_name, "%s.%u" BACKING_PROGRAMS, safe, o->number) < 0)
+		m->programs_name = NULL;
+	if (!m->label || !m->rings_name || !m->glossary_name || !m->programs_name)
 		return -ENOMEM;
 	r = glossary_new(&m->glossary, m->id);
 	if (r < 0)
@@ -119,6 +124,8 @@ Image *image_free(Image *m)
 	free(m->label);
 	free(m->rings_name);
 	free(m->glossary_name);
+	free(m->programs_name);
+	descriptions_clear(&m->programs);
 	free(m);
 	return NULL;
 }
@@ -141,7 +148,16 @@ void image_reset(Image *m)
 	m->fd = close_fd(m->fd);
 	m->headed = false;
 	m->pass = 0;
+	m->programs_changed = true;
 	glossary_reset(m->glossary);
+}
+
+void image_describe(Image *m, Descriptions *programs)
+{
+	descriptions_clear(&m->programs);
+	m->programs = *programs;
+	*programs = (Descriptions){};
+	m->programs_changed = true;
 }
 
 int image_remove(Image *m, int dir_fd)
@@ -153,6 +169,7 @@ int image_remove(Image *m, int dir_fd)
 		r = -errno;
 	if (unlinkat(dir_fd, m->glossary_name, 0) < 0 && errno != ENOENT && r == 0)
 		r = -errno;
+	programs_remove(dir_fd, m->programs_name);
 	return r;
 }
 
@@ -537,5 +554,11 @@ int image_pass(Image *m, int dir_fd, u64 until, bool *ret_made, ImageCounters *c
 	if (m->changed || m->pass == 0)
 		r = image_commit(m, c);
 	c->passes += r == 0;
+	/* records first: of whom they are is less */
+	if (r == 0 && m->programs_changed) {
+		r = programs_write(dir_fd, m->programs_name, m->id, &m->programs);
+		m->programs_changed = r < 0;
+		*ret_made |= r == 0;
+	}
 	return r;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "daemon/backing/glossary.h"
+#include "daemon/description.h"
 #include "daemon/cpus.h"
 #include "lib/record.h"
 
@@ -37,6 +38,8 @@ Glossary *image_glossary(const Image *m);
  * rings still had, is durable; -errno: what was is, as before. *ret_made: files were made, so the directory is to be synced.
  * until: trace clock; all owners of the session are durable up to then. */
 int image_pass(Image *m, int dir_fd, u64 until, bool *ret_made, ImageCounters *counters);
+/* The thread's: whose records they are; taken. The next pass writes it. */
+void image_describe(Image *m, Descriptions *programs);
 /* Its files are gone: the next pass makes them again, with all that the rings hold. */
 void image_reset(Image *m);
 /* Takes its files away. 0 or -errno. */

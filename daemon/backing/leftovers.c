@@ -170,7 +170,9 @@ static void look_say(Look *k)
 		if (k->result.synced)
 			time_text(k->result.synced, until);
 		journal_log(LOG_NOTICE,
-			    &(JournalFields){ .message_id = MESSAGE_RECOVERED, .session = k->session, .path = path },
+			    &(JournalFields){ .message_id = MESSAGE_RECOVERED, .session = k->session, .path = path,
+					       .trigger = "recovered",
+					       .reason = "the machine, or tracerd, ended while the session recorded" },
 			    "session '%s': recovered %s: %" PRIu64 " records; everything up to %s%s, later ones as far as they "
 			    "had reached the disk",
 			    k->session, path, (uint64_t)k->result.snapshot.n_records, until,

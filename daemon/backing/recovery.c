@@ -288,6 +288,7 @@ static int run_write(Recovery *v, RecoveryResult *result, Failure *f)
 			.classes = v->relics[i].classes.v,
 			.n_classes = v->relics[i].classes.n,
 			.cpu_of_ring = v->relics[i].cpu_of_ring,
+			.producers = v->relics[i].programs,
 		};
 	r = snapshot_found(&snapshot, &job, &c);
 	if (r < 0) {

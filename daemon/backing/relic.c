@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 
 #include "daemon/backing/format.h"
+#include "daemon/backing/programs.h"
 #include "lib/reader.h"
 
 #define POSITION_LIMIT (1ull << 62)
@@ -64,6 +65,7 @@ void relic_clear(Relic *r)
 		if (r->rings[i].copy)
 			(void)munmap(r->rings[i].copy, r->rings[i].allocated);
 	glossary_classes_clear(&r->classes);
+	descriptions_clear(&r->programs);
 	free(r->rings);
 	free(r->cpu_of_ring);
 	*r = (Relic){};
@@ -604,6 +606,26 @@ static int classes_read(Relic *r, Reading *d, int dir_fd, const char *name, Note
 	return 0;
 }
 
+/* Who they are of is for people: nothing of the rings depends on it. */
+static int relic_programs(Relic *r, const Reading *d, int dir_fd, const char *name, Notes *notes)
+{
+	_cleanup_free_ char *programs = NULL;
+	int k;
+
+	if (asprintf(&programs, "%.*s" BACKING_PROGRAMS, (int)(strlen(name) - strlen(BACKING_RINGS)), name) < 0) {
+		programs = NULL;
+		return -ENOMEM;
+	}
+	k = programs_read(&r->programs, dir_fd, programs, d->id);
+	if (k == -ENOMEM)
+		return k;
+	/* the first one is written behind the first pass */
+	if (k < 0 && k != -ENOENT)
+		notes_add(notes, true, "%s: cannot be read: %s; whose events these are is not known", programs,
+			  k == -EBADMSG ? "it is torn" : strerror(-k));
+	return 0;
+}
+
 /* Streams are named by CPU, so of rings with content no two may have one. */
 static void cpus_read(Relic *r, const Reading *d)
 {
@@ -652,7 +674,8 @@ static int relic_load(Relic *r, Reading *d, int dir_fd, const char *name, Notes 
 	if (!d->tables[0].valid && r->n_sub_buffers)
 		notes_add(notes, true, "owner %s: neither table can be read; what the sub-buffers themselves say is used", r->label);
 	rings_say(r, d, notes);
-	return classes_read(r, d, dir_fd, name, notes);
+	k = classes_read(r, d, dir_fd, name, notes);
+	return k < 0 ? k : relic_programs(r, d, dir_fd, name, notes);
 }
 
 int relic_read(Relic *ret, int dir_fd, const char *name, Notes *notes)

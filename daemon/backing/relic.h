@@ -7,11 +7,13 @@
 #include "daemon/backing/glossary.h"
 #include "daemon/backing/notes.h"
 #include "daemon/capture.h"
+#include "daemon/description.h"
 
 typedef struct {
 	char label[256];
 	struct geometry geometry;
 	GlossaryClasses classes;
+	Descriptions programs; /* owned */
 	u32 *cpu_of_ring;   /* owned */
 	CaptureRing *rings; /* owned, with their copies */
 	u32 n_rings;

@@ -185,6 +185,23 @@ static bool one_run(void *userdata)
 
 /* What a daemon has left, also one that ended in order, is a snapshot of the session's after the next start, and gone from
  * there. */
+/* Who recorded it is with it: nobody else knows after a power cut. */
+static void check_producer(const World *w, const char *snapshot)
+{
+	g_autofree char *path = g_build_filename(snapshot, "producers.json", NULL), *text = NULL, *exe = NULL;
+	g_autofree char *pid = g_strdup_printf("\"pid\": %d,", (int)w->p.pid);
+	g_autofree char *link = g_strdup_printf("/proc/%d/exe", (int)w->p.pid);
+
+	exe = g_file_read_link(link, NULL);
+	g_assert_nonnull(exe);
+	g_assert_true(g_file_get_contents(path, &text, NULL, NULL));
+	g_assert_nonnull(strstr(text, pid));
+	g_assert_nonnull(strstr(text, exe));
+	g_assert_nonnull(strstr(text, "\"started\": "));
+	g_assert_null(strstr(text, "\"build_id\": \"\""));
+	g_assert_null(strstr(text, "\"user\": \"\""));
+}
+
 static void test_next_start(World *w, gconstpointer unused)
 {
 	SessionInfo i;
@@ -207,6 +224,7 @@ static void test_next_start(World *w, gconstpointer unused)
 	g_assert_true(g_str_has_suffix(w->h.snapshot_path, "-recovered"));
 	g_assert_cmpuint(numbers_missing(w->h.snapshot_path, 5100, NULL), ==, 0);
 	g_assert_cmpuint(trace_count(w->h.snapshot_path, "shop:order"), ==, 5100);
+	check_producer(w, w->h.snapshot_path);
 	g_assert_cmpstr(house_info(&w->h, "flight").last_snapshot, ==, w->h.snapshot_path);
 	until(w, one_run, w); /* its own */
 	/* and once only */

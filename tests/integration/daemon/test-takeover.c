@@ -87,6 +87,92 @@ static void test_crash_meanwhile(void)
 	keeper_down(&k);
 }
 
+/* Whether the metadata of a trace in it has the text. */
+static bool metadata_has(const char *snapshot, const char *text)
+{
+	const char *argv[] = { "sh", "-c", "for t in \"$1\"/*/; do babeltrace2 -o ctf-metadata \"$t\"; done | grep -qF -- \"$2\"",
+			       "sh", snapshot, text, NULL };
+	int status;
+
+	g_assert_true(g_spawn_sync(NULL, (char **)argv, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, &status, NULL));
+	return status == 0;
+}
+
+/* Daemons are killed with the snapshot in their hands: the one that is there in the end is one, and says of whom. */
+static void test_due(void)
+{
+	char *directory, **found;
+	Keeper k;
+
+	keeper_up(&k, FLIGHT(""));
+	keeper_start(&k);
+	directory = snapshots(&k);
+	for (u32 i = 1; i <= 5; i++) {
+		g_autofree char *pid = NULL;
+		KeptProgram p;
+
+		kept_program_start(&p, &k);
+		(void)kept_program_ask(&p, "record 1000");
+		pid = g_strdup_printf("pid = \"%d\"", (int)p.pid);
+		(void)keeper_end(&k, SIGKILL);
+		crash(&p);
+		for (u32 turn = 0; turn < 3; turn++) {
+			keeper_start(&k);
+			(void)keeper_end(&k, SIGKILL);
+		}
+		keeper_start(&k);
+		found = paths_await(directory, "-crash", i);
+		g_assert_cmpuint(g_strv_length(found), ==, i);
+		g_assert_true(metadata_has(found[i - 1], pid));
+		g_assert_true(metadata_has(found[i - 1], "signal = \"11\""));
+		g_strfreev(found);
+	}
+	/* nothing is due any more */
+	(void)keeper_end(&k, SIGKILL);
+	keeper_start(&k);
+	(void)keeper_end(&k, SIGTERM);
+	found = paths_await(directory, "-crash", 5);
+	g_assert_cmpuint(g_strv_length(found), ==, 5);
+	g_strfreev(found);
+	g_free(directory);
+	keeper_down(&k);
+}
+
+/* What came too soon stays counted. */
+static void test_suppressed(void)
+{
+	char *directory, **found;
+	KeptProgram p[3];
+	Keeper k;
+
+	keeper_up(&k, FLIGHT(""));
+	keeper_configure(&k, "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = \"8M\"; "
+			     "snapshot: { on_crash = true; min_interval = \"1h\"; }; }; };");
+	keeper_start(&k);
+	directory = snapshots(&k);
+	for (size_t i = 0; i < G_N_ELEMENTS(p); i++) {
+		kept_program_start(&p[i], &k);
+		(void)kept_program_ask(&p[i], "record 10");
+	}
+	crash(&p[0]);
+	g_strfreev(paths_await(directory, "-crash", 1));
+	/* the second is met and suppressed when one is left */
+	(void)keeper_end(&k, SIGKILL);
+	crash(&p[1]);
+	keeper_spawn(&k);
+	keeper_hear(&k, "1 program attached");
+	(void)keeper_end(&k, SIGKILL);
+	keeper_configure(&k, FLIGHT(""));
+	keeper_start(&k);
+	crash(&p[2]);
+	found = paths_await(directory, "-crash", 2);
+	g_assert_cmpuint(g_strv_length(found), ==, 2);
+	g_assert_true(metadata_has(found[1], "since the last snapshot for a cause of this kind, 1 were not saved"));
+	g_strfreev(found);
+	g_free(directory);
+	keeper_down(&k);
+}
+
 /* Killed at any moment while it writes: every number is in one trace, once. */
 static void test_writing(const void *io)
 {
@@ -356,6 +442,74 @@ static void test_damaged(const void *damage)
 	keeper_down(&k);
 }
 
+/* All n records are on its disk. */
+static void await_backed(const Keeper *k, u64 n)
+{
+	g_autofree char *backing = g_build_filename(k->directory, "backing", NULL);
+	g_autofree char *output = g_build_filename(k->directory, "output", NULL);
+	const char *recover[] = { g_getenv("TRACER_TEST_TRACERCTL"), "recover", backing, output, NULL };
+	const char *remove[] = { "rm", "-rf", "--", output, NULL };
+	bool all = false;
+
+	for (u32 i = 0; i < 1000 && !all; i++) {
+		GArray *v;
+		int status;
+
+		g_assert_true(g_spawn_sync(NULL, (char **)recover, NULL,
+					   G_SPAWN_STDOUT_TO_DEV_NULL | G_SPAWN_STDERR_TO_DEV_NULL, NULL, NULL, NULL, NULL,
+					   &status, NULL));
+		if (g_file_test(output, G_FILE_TEST_IS_DIR)) {
+			v = trace_numbers(output, "shop:");
+			all = v->len == n;
+			g_array_unref(v);
+		}
+		g_assert_true(g_spawn_sync(NULL, (char **)remove, NULL, G_SPAWN_SEARCH_PATH, NULL, NULL, NULL, NULL, NULL, NULL));
+	}
+	g_assert_true(all);
+}
+
+/* A backing has the only copy of rings that are damaged: it becomes a snapshot before it goes. With all rings it does not. */
+static void test_damaged_backed(void)
+{
+	char *text, *directory, **found;
+	KeptProgram p;
+	GDir *d;
+	Keeper k;
+
+	keeper_up(&k, "");
+	text = g_strdup_printf(FLIGHT("backing = \"%s/backing\"; sync_interval = \"10ms\";"), k.directory);
+	keeper_configure(&k, text);
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 1000");
+	await_backed(&k, 1000);
+	(void)keeper_end(&k, SIGKILL);
+	g_assert_cmpint(keeper_fd(&k, "ring-1"), >=, 0);
+	strange_ring(&k);
+	keeper_start(&k);
+	directory = snapshots(&k);
+	found = paths_await(directory, "-recovered", 1);
+	check_run(found[0], 1000);
+	g_strfreev(found);
+	(void)kept_program_ask(&p, "record 10");
+	(void)kept_program_ask(&p, "record 10");
+	(void)keeper_end(&k, SIGKILL);
+	keeper_start(&k);
+	crash(&p);
+	g_strfreev(paths_await(directory, "-crash", 1));
+	d = g_dir_open(directory, 0, NULL);
+	for (const char *name, *last = NULL; (name = g_dir_read_name(d));) {
+		if (!g_str_has_suffix(name, "-recovered"))
+			continue;
+		g_assert_null(last);
+		last = name;
+	}
+	g_dir_close(d);
+	g_free(directory);
+	g_free(text);
+	keeper_down(&k);
+}
+
 /* ---- daemons that die of it ---- */
 
 /* By a fault of its own, soon, again and again: the memory is set aside. By SIGKILL, as often as you like: it is not. */
@@ -482,12 +636,15 @@ int main(int argc, char **argv)
 		g_test_add_data_func(name, &damages[i], test_damaged);
 		g_free(name);
 	}
+	g_test_add_func("/takeover/damaged/backed", test_damaged_backed);
 	g_test_add_func("/takeover/faults", test_faults);
 	g_test_add_func("/takeover/full", test_full);
 	g_test_add_func("/takeover/configured", test_configured);
 	g_test_add_data_func("/takeover/flight/user", "per-user", test_flight);
 	g_test_add_data_func("/takeover/flight/process", "per-process", test_flight);
 	g_test_add_func("/takeover/crash-meanwhile", test_crash_meanwhile);
+	g_test_add_func("/takeover/due", test_due);
+	g_test_add_func("/takeover/suppressed", test_suppressed);
 	g_test_add_data_func("/takeover/writing/auto", "auto", test_writing);
 	g_test_add_data_func("/takeover/writing/write", "write", test_writing);
 	g_test_add_data_func("/takeover/writing/mmap", "mmap", test_writing);
