@@ -299,6 +299,9 @@ void session_writing_ended(Session *s)
 	Failure f = FAILURE_NULL;
 
 	state_session(s);
+	/* the next daemon writes what its programs record on */
+	if (s->ground->leaving)
+		return;
 	if (s->running) {
 		session_rewrite(s);
 	} else if (s->start_wanted) {
