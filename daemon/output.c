@@ -263,6 +263,19 @@ int output_open(Output *o)
 	return 0;
 }
 
+int output_try(const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	int r = directory_make(path);
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		return -errno;
+	return 0;
+}
+
 static u64 room_wanted(const RetentionConfig *c, const struct statvfs *v)
 {
 	if (c->keep_free_percent)

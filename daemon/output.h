@@ -24,6 +24,8 @@ int output_configure(Output *o, const char *path, const SessionConfig *config);
 
 /* Makes and opens the directory, if that is not done; what a daemon that died left unfinished there is put right on a thread. -EWOULDBLOCK: another session writes there. */
 int output_open(Output *o);
+/* Before a session moves there: makes the directory, and says whether files can be made in it. 0 or -errno. Any thread. */
+int output_try(const char *path);
 /* As chunk_append(). */
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
 /* Whether the disk takes anything: writes a little to it, of nobody's, and waits for it. */

@@ -106,6 +106,36 @@ static void test_full_elsewhere(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* A place where nothing can be written is refused while there is one where it can: a mistake in a word costs no record. */
+static void test_nowhere(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	char *nowhere = g_build_filename(h->config, "x", NULL);
+	SessionConfig *c;
+	char *text = NULL;
+	SessionInfo i;
+	Program p;
+	Failure f;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	c = session_config_copy(manager_find(h->manager, "log")->config);
+	g_assert_cmpint(session_config_set(c, "output", &(ConfigValue){ .type = CONFIG_STRING, .string = nowhere }, &text), ==, 0);
+	g_assert_cmpint(manager_configure_session(h->manager, c, &f), <, 0);
+	g_assert_cmpint(f.kind, ==, FAILURE_IO);
+	g_assert_nonnull(strstr(f.text, nowhere));
+	c = session_config_free(c);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	i = check_sums(h, 2000);
+	g_assert_cmpuint(i.written, ==, 2000);
+	g_assert_cmpuint(h->n_troubles, ==, 0);
+	g_assert_cmpuint(trace_count(output, "shop:order"), ==, 2000);
+	program_end(&p);
+	g_free(nowhere);
+	g_free(output);
+}
+
 /* A strategy that the file system does not take: said, nothing but tries that leave nothing, and another one is the way out. */
 static void test_unsuited(House *h, gconstpointer unused)
 {
@@ -568,6 +598,7 @@ int main(int argc, char **argv)
 	ADD("full/elsewhere",
 	    CONFIG("policy = \"discard\"; io = \"write\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full_elsewhere);
+	ADD("nowhere", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_nowhere);
 	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
