@@ -174,13 +174,6 @@ static int directory_make(const char *path)
 	}
 }
 
-static bool is_leftover(const char *name)
-{
-	size_t n = strlen(name), suffix = strlen(CHUNK_SUFFIX);
-
-	return n > suffix && name[0] != '.' && strcmp(name + n - suffix, CHUNK_SUFFIX) == 0;
-}
-
 /* Being written, or on its way already: it would be put right under the hands of who does that. */
 static bool output_closes(const Output *o, const char *name)
 {
@@ -207,7 +200,7 @@ static void leftovers_close(Output *o)
 		_cleanup_free_ char *name = NULL;
 		Closing *c;
 
-		if (!is_leftover(e->d_name) || output_closes(o, e->d_name))
+		if (!chunk_is_active(e->d_name) || output_closes(o, e->d_name))
 			continue;
 		name = strndup(e->d_name, strlen(e->d_name) - strlen(CHUNK_SUFFIX));
 		c = name ? closing_new(o->path, o->fd, name, &o->config->files) : NULL;

@@ -136,6 +136,32 @@ static void test_nowhere(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* An output may be a directory that others use: what only looks a little like a trace that was not finished stays as it is. */
+static void test_foreign(House *h, gconstpointer unused)
+{
+	static const char *const names[] = { "mine.active", "20261130T112703.888655Z-mine.active", "x20261130T112703.888655Z-trace.active" };
+	char *output = output_of(h);
+	Program p;
+
+	stop_well(h);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *part = g_build_filename(output, names[i], "user-0", NULL);
+
+		g_assert_cmpint(g_mkdir_with_parents(part, 0700), ==, 0);
+	}
+	start(h);
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *part = g_build_filename(output, names[i], "user-0", NULL);
+
+		g_assert_true(g_file_test(part, G_FILE_TEST_IS_DIR));
+	}
+	program_end(&p);
+	g_free(output);
+}
+
 /* A strategy that the file system does not take: said, nothing but tries that leave nothing, and another one is the way out. */
 static void test_unsuited(House *h, gconstpointer unused)
 {
@@ -599,6 +625,7 @@ int main(int argc, char **argv)
 	    CONFIG("policy = \"discard\"; io = \"write\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full_elsewhere);
 	ADD("nowhere", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_nowhere);
+	ADD("foreign", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_foreign);
 	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
