@@ -202,8 +202,8 @@ const Key keys[] = {
 		"Leave so much of the file system free: the oldest finished traces go for it.", .min = M,
 		.max = 1024 * T, .none = true),
 	SESSION("on_stop", KEY_CHOICE, on_stop, "choice", "\"keep\" or \"snapshot\"", "\"keep\"",
-		"When the session is stopped: keep the events in memory until it is started again or "
-		"tracerd ends, or save them as a snapshot.",
+		"When the session is stopped: keep the events in memory until tracerd ends, also when it "
+		"is started again, or save them as a snapshot.",
 		.choices = on_stop_choices),
 	{ .group = GROUP_SESSION, .name = "name", .kind = KEY_NAME,
 	  DOC("session", "name", "string", "1 to 64 bytes, without '/' and ':', not beginning with '.'",
