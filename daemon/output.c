@@ -11,6 +11,9 @@
 #include "daemon/closing.h"
 
 #define ROOM_INTERVAL (NSEC_PER_SEC / 2)
+/* A sixteenth of the age, but no more often, nor seldom, than: it reads every name there, and perhaps every size. */
+#define AGE_INTERVAL_MIN (10 * NSEC_PER_SEC)
+#define AGE_INTERVAL_MAX (600 * NSEC_PER_SEC)
 /* Enough for a file system to need new room for it. */
 #define PROBE (64u << 10)
 
@@ -29,6 +32,7 @@ struct Output {
 	bool removing;	/* old chunks are on their way out */
 	bool room;
 	u64 room_at;
+	u64 age_at;
 	OutputClosed closed;
 	void *userdata;
 };
@@ -101,7 +105,7 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	/* what it had is about to be freed */
 	if (o->chunk)
 		chunk_configure(o->chunk, config);
-	o->room_at = 0;
+	o->room_at = o->age_at = 0;
 	o->room = true;
 	return 0;
 }
@@ -361,6 +365,19 @@ bool output_has_room(Output *o)
 			closing_begin(o, c);
 	}
 	return o->room;
+}
+
+void output_limit_age(Output *o, u64 now)
+{
+	u64 age = o->config->files.max_age_ns;
+	Closing *c;
+
+	if (!age || o->fd < 0 || o->removing || now < o->age_at)
+		return;
+	o->age_at = now + MAX(AGE_INTERVAL_MIN, MIN(age / 16, AGE_INTERVAL_MAX));
+	c = closing_new(o->path, o->fd, NULL, &o->config->files);
+	if (c)
+		closing_begin(o, c);
 }
 
 u64 output_due_at(const Output *o)

@@ -39,6 +39,8 @@ int output_flush(Output *o);
 bool output_lost(const Output *o);
 /* Whether keep_free of the configuration holds; looks once in a while, and removes old chunks where it does not. */
 bool output_has_room(Output *o);
+/* Has old chunks removed that have come of age; looks once in a while. For sessions that seldom end one. */
+void output_limit_age(Output *o, u64 now_monotonic);
 /* A file is as large, or the chunk as old, as it may be. */
 bool output_due(const Output *o, u64 now_monotonic);
 /* CLOCK_MONOTONIC of when it will be that old; UINT64_MAX: never. */

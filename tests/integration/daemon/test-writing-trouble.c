@@ -162,6 +162,29 @@ static void test_foreign(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+static bool is_gone(void *path)
+{
+	return !g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+/* What is older than output_age goes (but for the newest), also from under a session that ends no trace. */
+static void test_age(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	char *old = g_build_filename(output, "20201130T000000.000000Z-trace", NULL);
+	char *newest = g_build_filename(output, "20201130T000000.000001Z-trace", NULL);
+
+	stop_well(h);
+	g_assert_cmpint(g_mkdir_with_parents(old, 0700), ==, 0);
+	g_assert_cmpint(g_mkdir_with_parents(newest, 0700), ==, 0);
+	start(h);
+	house_until(h, is_gone, old);
+	g_assert_false(is_gone(newest));
+	g_free(newest);
+	g_free(old);
+	g_free(output);
+}
+
 /* A strategy that the file system does not take: said, nothing but tries that leave nothing, and another one is the way out. */
 static void test_unsuited(House *h, gconstpointer unused)
 {
@@ -626,6 +649,7 @@ int main(int argc, char **argv)
 	    test_full_elsewhere);
 	ADD("nowhere", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_nowhere);
 	ADD("foreign", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_foreign);
+	ADD("age", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; output_age = \"1min\";"), test_age);
 	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
