@@ -195,7 +195,7 @@ const Key keys[] = {
 		"Keep at most so many bytes of finished traces; the newest one always stays.", .min = M,
 		.max = 1024 * T, .none = true),
 	SESSION("output_age", KEY_TIME, files.max_age_ns, "time", "1min to 3650d, or 0 for no limit",
-		"\"0\"", "Remove finished traces that were begun longer ago than this.",
+		"\"0\"", "Remove finished traces that were begun longer ago than this; the newest one always stays.",
 		.min = 60 * NSEC_PER_SEC, .max = 3650 * DAY, .none = true),
 	SESSION("output_keep_free", KEY_FREE, files.keep_free, "size or per cent",
 		"1M to 1P, or 1% to 99%, or 0 for no limit", "\"10%\"",
