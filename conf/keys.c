@@ -195,15 +195,15 @@ const Key keys[] = {
 		"Keep at most so many bytes of finished traces; the newest one always stays.", .min = M,
 		.max = 1024 * T, .none = true),
 	SESSION("output_age", KEY_TIME, files.max_age_ns, "time", "1min to 3650d, or 0 for no limit",
-		"\"0\"", "Remove finished traces that were begun longer ago than this.",
+		"\"0\"", "Remove finished traces that were begun longer ago than this; the newest one always stays.",
 		.min = 60 * NSEC_PER_SEC, .max = 3650 * DAY, .none = true),
 	SESSION("output_keep_free", KEY_FREE, files.keep_free, "size or per cent",
 		"1M to 1P, or 1% to 99%, or 0 for no limit", "\"10%\"",
 		"Leave so much of the file system free: the oldest finished traces go for it.", .min = M,
 		.max = 1024 * T, .none = true),
 	SESSION("on_stop", KEY_CHOICE, on_stop, "choice", "\"keep\" or \"snapshot\"", "\"keep\"",
-		"When the session is stopped: keep the events in memory until it is started again or "
-		"tracerd ends, or save them as a snapshot.",
+		"When the session is stopped: keep the events in memory until tracerd ends, also when it "
+		"is started again, or save them as a snapshot.",
 		.choices = on_stop_choices),
 	{ .group = GROUP_SESSION, .name = "name", .kind = KEY_NAME,
 	  DOC("session", "name", "string", "1 to 64 bytes, without '/' and ':', not beginning with '.'",

@@ -38,6 +38,18 @@ static int chunk_names(Chunk *c, u64 usec)
 	return 0;
 }
 
+bool chunk_is_active(const char *name)
+{
+	static const char form[] = "ddddddddTdddddd.ddddddZ-trace" CHUNK_SUFFIX;
+	size_t i;
+
+	/* a 'd' of the form is a digit; no other letter of it is one */
+	for (i = 0; form[i] && name[i]; i++)
+		if (form[i] == 'd' ? name[i] < '0' || name[i] > '9' : name[i] != form[i])
+			return false;
+	return form[i] == name[i];
+}
+
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec)
 {
 	u64 now = clock_ns(CLOCK_REALTIME) / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);

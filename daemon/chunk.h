@@ -22,6 +22,8 @@ typedef struct {
 	const char *trigger; /* "continuous" */
 } ChunkInfo;
 
+/* The name of one that is being written, or was when its daemon died; whatever else lies there is somebody else's. */
+bool chunk_is_active(const char *name);
 /* Makes the directory below output_fd, named after the time of day (and later than *last_usec, which it moves on). */
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec);
 /* Another configuration of the same session, borrowed as the one before. */

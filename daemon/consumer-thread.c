@@ -211,6 +211,7 @@ static int work(Consumer *c)
 	output_push(c->output);
 	if (now >= c->flush_at) {
 		c->flush_at = now + c->config->flush_interval_ns;
+		output_limit_age(c->output, now);
 		if (output_lost(c->output))
 			return -ESTALE;
 		r = output_flush(c->output);

@@ -242,7 +242,10 @@ int manager_configure_session(Manager *m, SessionConfig *config, Failure *f)
 	if (r < 0)
 		return failure_set(f, r == -ENOMEM ? FAILURE_NO_MEMORY : FAILURE_INVALID, "%s",
 				   text ? text : strerror(-r));
-	r = session_configure(s, config, f);
+	/* A mistake in a word over the bus costs no record; of a file, which is applied as a whole, it is said as trouble. */
+	r = session_can_move(s, config, f);
+	if (r == 0)
+		r = session_configure(s, config, f);
 	if (r < 0)
 		return r;
 	manager_watch(m);

@@ -11,6 +11,9 @@
 #include "daemon/closing.h"
 
 #define ROOM_INTERVAL (NSEC_PER_SEC / 2)
+/* A sixteenth of the age, but no more often, nor seldom, than: it reads every name there, and perhaps every size. */
+#define AGE_INTERVAL_MIN (10 * NSEC_PER_SEC)
+#define AGE_INTERVAL_MAX (600 * NSEC_PER_SEC)
 /* Enough for a file system to need new room for it. */
 #define PROBE (64u << 10)
 
@@ -29,6 +32,7 @@ struct Output {
 	bool removing;	/* old chunks are on their way out */
 	bool room;
 	u64 room_at;
+	u64 age_at;
 	OutputClosed closed;
 	void *userdata;
 };
@@ -101,7 +105,7 @@ int output_configure(Output *o, const char *path, const SessionConfig *config)
 	/* what it had is about to be freed */
 	if (o->chunk)
 		chunk_configure(o->chunk, config);
-	o->room_at = 0;
+	o->room_at = o->age_at = 0;
 	o->room = true;
 	return 0;
 }
@@ -174,13 +178,6 @@ static int directory_make(const char *path)
 	}
 }
 
-static bool is_leftover(const char *name)
-{
-	size_t n = strlen(name), suffix = strlen(CHUNK_SUFFIX);
-
-	return n > suffix && name[0] != '.' && strcmp(name + n - suffix, CHUNK_SUFFIX) == 0;
-}
-
 /* Being written, or on its way already: it would be put right under the hands of who does that. */
 static bool output_closes(const Output *o, const char *name)
 {
@@ -207,7 +204,7 @@ static void leftovers_close(Output *o)
 		_cleanup_free_ char *name = NULL;
 		Closing *c;
 
-		if (!is_leftover(e->d_name) || output_closes(o, e->d_name))
+		if (!chunk_is_active(e->d_name) || output_closes(o, e->d_name))
 			continue;
 		name = strndup(e->d_name, strlen(e->d_name) - strlen(CHUNK_SUFFIX));
 		c = name ? closing_new(o->path, o->fd, name, &o->config->files) : NULL;
@@ -260,6 +257,19 @@ int output_open(Output *o)
 	if (!o->tidy)
 		leftovers_close(o);
 	o->tidy = true;
+	return 0;
+}
+
+int output_try(const char *path)
+{
+	_cleanup_close_ int fd = -1;
+	int r = directory_make(path);
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
+		return -errno;
 	return 0;
 }
 
@@ -355,6 +365,19 @@ bool output_has_room(Output *o)
 			closing_begin(o, c);
 	}
 	return o->room;
+}
+
+void output_limit_age(Output *o, u64 now)
+{
+	u64 age = o->config->files.max_age_ns;
+	Closing *c;
+
+	if (!age || o->fd < 0 || o->removing || now < o->age_at)
+		return;
+	o->age_at = now + MAX(AGE_INTERVAL_MIN, MIN(age / 16, AGE_INTERVAL_MAX));
+	c = closing_new(o->path, o->fd, NULL, &o->config->files);
+	if (c)
+		closing_begin(o, c);
 }
 
 u64 output_due_at(const Output *o)

@@ -24,6 +24,8 @@ int output_configure(Output *o, const char *path, const SessionConfig *config);
 
 /* Makes and opens the directory, if that is not done; what a daemon that died left unfinished there is put right on a thread. -EWOULDBLOCK: another session writes there. */
 int output_open(Output *o);
+/* Before a session moves there: makes the directory, and says whether files can be made in it. 0 or -errno. Any thread. */
+int output_try(const char *path);
 /* As chunk_append(). */
 int output_append(Output *o, Feed *f, u32 stream, const StreamPacket *p);
 /* Whether the disk takes anything: writes a little to it, of nobody's, and waits for it. */
@@ -37,6 +39,8 @@ int output_flush(Output *o);
 bool output_lost(const Output *o);
 /* Whether keep_free of the configuration holds; looks once in a while, and removes old chunks where it does not. */
 bool output_has_room(Output *o);
+/* Has old chunks removed that have come of age; looks once in a while. For sessions that seldom end one. */
+void output_limit_age(Output *o, u64 now_monotonic);
 /* A file is as large, or the chunk as old, as it may be. */
 bool output_due(const Output *o, u64 now_monotonic);
 /* CLOCK_MONOTONIC of when it will be that old; UINT64_MAX: never. */

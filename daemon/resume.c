@@ -60,16 +60,12 @@ static int files_find_parts(Files *f, const char *output, const char *active)
 
 static int files_find(Files *f, const char *output)
 {
-	const size_t suffix = strlen(CHUNK_SUFFIX);
 	DIR *d = opendir(output);
 	int r = 0;
 
-	for (struct dirent *e; r == 0 && d && (e = readdir(d));) {
-		size_t n = strlen(e->d_name);
-
-		if (n > suffix && e->d_name[0] != '.' && strcmp(e->d_name + n - suffix, CHUNK_SUFFIX) == 0)
+	for (struct dirent *e; r == 0 && d && (e = readdir(d));)
+		if (chunk_is_active(e->d_name))
 			r = files_find_parts(f, output, e->d_name);
-	}
 	if (d)
 		(void)closedir(d);
 	return r;

@@ -6,6 +6,7 @@
 
 #include "daemon/backing/backing.h"
 #include "daemon/backing/leftovers.h"
+#include "daemon/output.h"
 #include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
@@ -299,6 +300,9 @@ void session_writing_ended(Session *s)
 	Failure f = FAILURE_NULL;
 
 	state_session(s);
+	/* the next daemon writes what its programs record on */
+	if (s->ground->leaving)
+		return;
 	if (s->running) {
 		session_rewrite(s);
 	} else if (s->start_wanted) {
@@ -306,6 +310,21 @@ void session_writing_ended(Session *s)
 		if (session_begin(s, false, &f) < 0)
 			log_error("%s", f.text);
 	}
+}
+
+/* Only of another place, and one that was named: who is in trouble where it is must not be kept from anything by that. */
+int session_can_move(const Session *s, const SessionConfig *config, Failure *f)
+{
+	int r;
+
+	if (!s->running || config->io == IO_NONE || !config->output)
+		return 0;
+	if (s->writing && strcmp(config->output, s->output) == 0)
+		return 0;
+	r = output_try(config->output);
+	return r < 0 ? failure_set(f, FAILURE_IO, "session '%s': cannot write to %s: %s; nothing is changed", config->name,
+				   config->output, strerror(-r))
+		     : 0;
 }
 
 int session_configure(Session *s, SessionConfig *config, Failure *f)

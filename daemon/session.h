@@ -66,6 +66,8 @@ int session_nothing(const Session *s, Failure *f);
 /* A configuration of the same name. What can be changed while rings live is; else the session gets new rings. Takes it on
  * success. */
 int session_configure(Session *s, SessionConfig *config, Failure *f);
+/* Whether it could write where that configuration wants it to, if it is to write elsewhere than now. FAILURE_IO. */
+int session_can_move(const Session *s, const SessionConfig *config, Failure *f);
 
 /* Whether rings as configured can be planned on these CPUs; FAILURE_INVALID says what memory is the least. */
 int session_possible(const SessionConfig *c, const Cpus *cpus, Failure *f);

@@ -106,6 +106,85 @@ static void test_full_elsewhere(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* A place where nothing can be written is refused while there is one where it can: a mistake in a word costs no record. */
+static void test_nowhere(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	char *nowhere = g_build_filename(h->config, "x", NULL);
+	SessionConfig *c;
+	char *text = NULL;
+	SessionInfo i;
+	Program p;
+	Failure f;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	c = session_config_copy(manager_find(h->manager, "log")->config);
+	g_assert_cmpint(session_config_set(c, "output", &(ConfigValue){ .type = CONFIG_STRING, .string = nowhere }, &text), ==, 0);
+	g_assert_cmpint(manager_configure_session(h->manager, c, &f), <, 0);
+	g_assert_cmpint(f.kind, ==, FAILURE_IO);
+	g_assert_nonnull(strstr(f.text, nowhere));
+	c = session_config_free(c);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	i = check_sums(h, 2000);
+	g_assert_cmpuint(i.written, ==, 2000);
+	g_assert_cmpuint(h->n_troubles, ==, 0);
+	g_assert_cmpuint(trace_count(output, "shop:order"), ==, 2000);
+	program_end(&p);
+	g_free(nowhere);
+	g_free(output);
+}
+
+/* An output may be a directory that others use: what only looks a little like a trace that was not finished stays as it is. */
+static void test_foreign(House *h, gconstpointer unused)
+{
+	static const char *const names[] = { "mine.active", "20261130T112703.888655Z-mine.active", "x20261130T112703.888655Z-trace.active" };
+	char *output = output_of(h);
+	Program p;
+
+	stop_well(h);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *part = g_build_filename(output, names[i], "user-0", NULL);
+
+		g_assert_cmpint(g_mkdir_with_parents(part, 0700), ==, 0);
+	}
+	start(h);
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 1000");
+	stop_well(h);
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		g_autofree char *part = g_build_filename(output, names[i], "user-0", NULL);
+
+		g_assert_true(g_file_test(part, G_FILE_TEST_IS_DIR));
+	}
+	program_end(&p);
+	g_free(output);
+}
+
+static bool is_gone(void *path)
+{
+	return !g_file_test(path, G_FILE_TEST_EXISTS);
+}
+
+/* What is older than output_age goes (but for the newest), also from under a session that ends no trace. */
+static void test_age(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	char *old = g_build_filename(output, "20201130T000000.000000Z-trace", NULL);
+	char *newest = g_build_filename(output, "20201130T000000.000001Z-trace", NULL);
+
+	stop_well(h);
+	g_assert_cmpint(g_mkdir_with_parents(old, 0700), ==, 0);
+	g_assert_cmpint(g_mkdir_with_parents(newest, 0700), ==, 0);
+	start(h);
+	house_until(h, is_gone, old);
+	g_assert_false(is_gone(newest));
+	g_free(newest);
+	g_free(old);
+	g_free(output);
+}
+
 /* A strategy that the file system does not take: said, nothing but tries that leave nothing, and another one is the way out. */
 static void test_unsuited(House *h, gconstpointer unused)
 {
@@ -568,6 +647,9 @@ int main(int argc, char **argv)
 	ADD("full/elsewhere",
 	    CONFIG("policy = \"discard\"; io = \"write\"; memory = \"1M\"; flush_interval = \"50ms\";"),
 	    test_full_elsewhere);
+	ADD("nowhere", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_nowhere);
+	ADD("foreign", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_foreign);
+	ADD("age", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\"; output_age = \"1min\";"), test_age);
 	ADD("unsuited", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_unsuited);
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
