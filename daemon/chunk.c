@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "daemon/capture.h"
 #include "daemon/removal.h"
 
 static u64 clock_ns(clockid_t id)
@@ -90,7 +91,8 @@ int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec)
 	}
 	c->begun = clock_ns(CLOCK_MONOTONIC);
 	c->begin_time = record_clock_now(&info->clock);
-	c->realtime_offset_ns = clock_ns(CLOCK_REALTIME) - c->begin_time;
+	/* measured well: readers put traces together by the time of day, and two of one session lie close to each other */
+	c->realtime_offset_ns = capture_realtime_offset(&info->clock);
 	*ret = c;
 	return 0;
 fail:

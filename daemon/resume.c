@@ -78,7 +78,7 @@ static void files_clear(Files *f)
 	free(f->v);
 }
 
-/* Its file has the whole packet: a strategy makes the file longer no sooner than the bytes before are there, or (mmap) stores the
+/* Its file has the packet's records: a strategy makes the file longer no sooner than the bytes before are there, or (mmap) stores the
  * header last. */
 static bool packet_there(const char *path, const char *stream, const Bookmark *b)
 {
@@ -91,9 +91,11 @@ static bool packet_there(const char *path, const char *stream, const Bookmark *b
 	if (dir_fd < 0)
 		return false;
 	fd = openat(dir_fd, stream, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	return fd >= 0 && fstat(fd, &st) == 0 && b->start < b->end && (u64)st.st_size >= b->end &&
+	/* zeros at its end may be missing: whoever finishes the trace adds them */
+	return fd >= 0 && fstat(fd, &st) == 0 && b->start < b->end &&
 	       pread(fd, head, sizeof(head), (off_t)b->start) == (ssize_t)sizeof(head) &&
-	       packet_decode(&info, head, b->end - b->start, NULL) == 0 && info.packet_size == b->end - b->start;
+	       packet_decode(&info, head, b->end - b->start, NULL) == 0 && info.packet_size == b->end - b->start &&
+	       (u64)st.st_size >= b->start + info.content_size;
 }
 
 /* 0 is no trace's: decided before. One that is not among the unfinished ones was finished, with all that was given to it. */
