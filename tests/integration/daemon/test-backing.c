@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <glib/gstdio.h>
 #include <poll.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "daemon/backing/format.h"
 #include "daemon/backing/recovery.h"
 #include "systemd/journal.h"
 
@@ -595,11 +597,32 @@ static u64 recover_here(const char *directory, const char *output)
 	return synced;
 }
 
+/* Two passes are on disk, however slow it is: the second one's table is there. */
+static bool has_two_passes(const World *w)
+{
+	g_autofree char *pattern = g_build_filename(w->backing, "flight", "*", "*.rings", NULL);
+	glob_t found = { 0 };
+	bool synced = false;
+
+	(void)glob(pattern, 0, NULL, &found);
+	for (size_t i = 0; i < found.gl_pathc && !synced; i++) {
+		int fd = open(found.gl_pathv[i], O_RDONLY | O_CLOEXEC);
+		u64 magic = 0;
+
+		synced = fd >= 0 && pread(fd, &magic, sizeof(magic), BACKING_BLOCK) == sizeof(magic) &&
+			 magic == BACKING_MAGIC_TABLE;
+		if (fd >= 0)
+			(void)close(fd);
+	}
+	globfree(&found);
+	return synced;
+}
+
 static GArray *record_for_a_while(World *w, u32 turns)
 {
 	GArray *marks = g_array_new(FALSE, FALSE, sizeof(Mark));
 
-	for (u32 i = 0; i < turns; i++) {
+	for (u32 i = 0; i < turns || (!has_two_passes(w) && i < 10000); i++) {
 		unsigned long number = 0;
 		Mark m;
 
