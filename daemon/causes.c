@@ -286,6 +286,7 @@ void manager_on_unit_failed(void *userdata, const char *unit, const char *result
 		return;
 	}
 	unit_failed(m, unit, result, main_pid);
+	manager_say_units(m);
 }
 
 void manager_release_units(Manager *m)

@@ -77,6 +77,7 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 	}
 	manager_settle_causes(m);
 	manager_watch(m);
+	manager_say_units(m);
 	account_sweep(m->ground.account, manager_now());
 	(void)sd_event_source_set_time_relative(source, MANAGER_TICK_USEC);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);

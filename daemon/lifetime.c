@@ -306,6 +306,9 @@ int manager_new(Manager **ret, sd_event *event, const ManagerOptions *options)
 	r = manager_open(m, config, &t, steal_fd(listen_fd));
 	if (r == 0) {
 		manager_apply_sessions(m, config, true);
+		/* units that fail while nobody watches fail all the same */
+		if (m->units && t.restored.units_failed)
+			unit_watch_known(m->units, t.restored.units_failed);
 		takeover_mourn(&t, m);
 		state_begin(m->ground.state);
 	}
@@ -417,6 +420,7 @@ Manager *manager_free(Manager *m)
 	for (size_t i = 0; m->config_directories && m->config_directories[i]; i++)
 		free(m->config_directories[i]);
 	free(m->config_directories);
+	free(m->units_failed);
 	free(m->config_file);
 	free(m->last_snapshot);
 	free(m->runtime_directory);

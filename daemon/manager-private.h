@@ -39,6 +39,7 @@ struct Manager {
 	Leftovers *leftovers;
 	u64 born; /* CLOCK_MONOTONIC; 0: old enough to be called healthy */
 	bool blind; /* the kernel does not say how programs end */
+	char *units_failed; /* as they were last said to who comes after us; NULL: not yet */
 	UnitWatch *units; /* while a session has on_unit_failure, or on_crash and we are blind */
 	CoreWatch *cores; /* while a session has on_coredump, and for a while after each crash */
 	u64 cores_until;
@@ -70,6 +71,8 @@ void manager_drop_session(Manager *m, Session *s);
 void manager_session_changed(Manager *m, Session *s);
 /* Watches units and the journal's core dumps if a session asks for it. */
 void manager_watch(Manager *m);
+/* Says which units are failed, if others are, to who comes after us. */
+void manager_say_units(Manager *m);
 /* The journal may soon tell of a core dump that explains a death. */
 void manager_expect_core(Manager *m);
 /* Takes limits and the rest of a new daemon configuration; ends with config->daemon emptied. */

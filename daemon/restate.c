@@ -26,5 +26,7 @@ void manager_restate(void *userdata)
 	}
 	for (Producer *p = roster_next(&m->roster, NULL); p; p = roster_next(&m->roster, p))
 		state_program(s, p);
+	if (m->units_failed)
+		state_units(s, m->units_failed);
 	jobs_state(m->jobs);
 }

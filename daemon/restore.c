@@ -590,6 +590,17 @@ static int read_due_gone(Reading *g, const char *line)
 	return 0;
 }
 
+static int read_units(Reading *g, const char *line)
+{
+	char *failed = line_get_text(line, "failed");
+
+	if (!failed)
+		return -EBADMSG;
+	free(g->r->units_failed);
+	g->r->units_failed = failed;
+	return 0;
+}
+
 static int read_machine(Reading *g, const char *line)
 {
 	Restored *r = g->r;
@@ -614,6 +625,7 @@ static int read_line(void *userdata, const char *line)
 		int (*read)(Reading *g, const char *line);
 	} words[] = {
 		{ "machine", read_machine },
+		{ "units", read_units },
 		{ "config", read_config },
 		{ "said", read_said },
 		{ "session", read_session },
@@ -699,5 +711,6 @@ void restored_clear(Restored *r)
 		due_free(d);
 	}
 	free(r->cpu_of);
+	free(r->units_failed);
 	*r = (Restored){ 0 };
 }

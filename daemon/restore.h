@@ -87,6 +87,7 @@ typedef struct {
 	RestoredOwner *owners;
 	RestoredProgram *programs;
 	RestoredDue *due;
+	char *units_failed; /* owned; NULL: nobody looked */
 	u32 *cpu_of; /* owned */
 	u32 n_cpus;
 	u8 clock_uuid[16];

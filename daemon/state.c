@@ -323,6 +323,15 @@ void state_session_said(State *s, const char *name, u64 said)
 	(void)state_say(s);
 }
 
+void state_units(State *s, const char *failed)
+{
+	if (!kept(s))
+		return;
+	line_begin(&s->line, "units");
+	line_text(&s->line, "failed", failed);
+	(void)state_say(s);
+}
+
 void state_session_gone(State *s, const char *name)
 {
 	if (!kept(s))

@@ -63,6 +63,8 @@ void state_session_config(const Session *s);
 void state_signs(const Session *s);
 /* What the files said of a session when they were last read: a hash. */
 void state_session_said(State *s, const char *name, u64 said);
+/* Units that are failed, as unit_watch_failed() says. */
+void state_units(State *s, const char *failed);
 void state_session_gone(State *s, const char *name);
 /* Before any program is given its rings: gives it a number and its memfd to the store. FAILURE_LIMIT, with numbers: there is no room
  * in it. */

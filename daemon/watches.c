@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include "daemon/state.h"
 #include "systemd/journal.h"
 
 /* How long after a crash a core dump may come that is worth waking up for. */
@@ -51,6 +52,19 @@ static void watch_cores(Manager *m)
 	} else if (!wanted && m->cores) {
 		m->cores = core_watch_free(m->cores);
 	}
+}
+
+void manager_say_units(Manager *m)
+{
+	char *failed = m->units ? unit_watch_failed(m->units) : NULL;
+
+	if (!failed || (m->units_failed && strcmp(failed, m->units_failed) == 0)) {
+		free(failed);
+		return;
+	}
+	free(m->units_failed);
+	m->units_failed = failed;
+	state_units(m->ground.state, failed);
 }
 
 void manager_watch(Manager *m)

@@ -30,6 +30,7 @@ typedef struct Note {
 	struct Note *next;
 	char *unit;
 	char *result;
+	bool now; /* in the list that is being read */
 	uint32_t main_pid;
 	uint32_t n_restarts;
 	bool failed; /* is in the state now, and was reported */
@@ -45,6 +46,7 @@ struct UnitWatch {
 	Note *notes;
 	size_t n_notes;
 	bool primed; /* the failed units of the first connection are known and were not reported */
+	bool listed; /* ... and this daemon has seen them itself */
 };
 
 static int watch_connect(UnitWatch *w);
@@ -261,6 +263,40 @@ static void watch_subscribe(UnitWatch *w)
 		log_debug("cannot ask systemd for its signals: %s", strerror(-r));
 }
 
+void unit_watch_known(UnitWatch *w, const char *failed)
+{
+	_cleanup_free_ char *copy = strdup(failed);
+	char *rest = NULL;
+
+	if (!copy || w->listed)
+		return;
+	for (char *unit = strtok_r(copy, " ", &rest); unit; unit = strtok_r(NULL, " ", &rest)) {
+		Note *n = note_find(w, unit, true);
+
+		if (n)
+			n->failed = true;
+	}
+	w->primed = true;
+}
+
+char *unit_watch_failed(const UnitWatch *w)
+{
+	char *text = NULL;
+	size_t n = 0;
+	FILE *f = w->listed ? open_memstream(&text, &n) : NULL;
+
+	if (!f)
+		return NULL;
+	for (const Note *note = w->notes; note; note = note->next)
+		if (note->failed)
+			fprintf(f, "%s%s", ftell(f) ? " " : "", note->unit);
+	if (fclose(f) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
 /* The units that are failed now. Those of the first connection were so before we looked. */
 static int on_list(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
@@ -270,6 +306,8 @@ static int on_list(sd_bus_message *m, void *userdata, sd_bus_error *e)
 
 	if (sd_bus_message_is_method_error(m, NULL))
 		return 0;
+	for (Note *n = w->notes; n; n = n->next)
+		n->now = false;
 	r = sd_bus_message_enter_container(m, 'a', "(ssssssouso)");
 	while (r >= 0 &&
 	       (r = sd_bus_message_read(m, "(ssssssouso)", &unit, NULL, NULL, &active, NULL, NULL, NULL,
@@ -279,13 +317,18 @@ static int on_list(sd_bus_message *m, void *userdata, sd_bus_error *e)
 		if (strcmp(active, "failed") != 0)
 			continue;
 		n = note_find(w, unit, true);
+		if (n)
+			n->now = true;
 		if (!n || n->failed)
 			continue;
 		n->failed = true;
 		if (w->primed)
 			report(w, n);
 	}
-	w->primed = true;
+	/* what others knew to be failed, and is not any more */
+	for (Note *n = w->notes; n && r >= 0 && !w->listed; n = n->next)
+		n->failed &= n->now;
+	w->primed = w->listed = true;
 	return 0;
 }
 
