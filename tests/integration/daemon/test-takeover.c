@@ -202,10 +202,11 @@ static void check_each_once(const GArray *v, u64 n)
  * be killed one after the other before they write at all. */
 static void test_writing(const void *io)
 {
+	g_autofree char *name = g_strndup(io, strcspn(io, "+"));
 	char *text = g_strdup_printf(
 		"sessions: { log: { autostart = true; events = [ \"shop:*\" ]; policy = \"%s\"; memory = \"128M\"; "
 		"flush_interval = \"2ms\"; io = \"%s\"; output_keep_free = \"0\"; }; };",
-		g_str_has_suffix(io, "+") ? "overwrite" : "discard", strtok(g_strdup(io), "+"));
+		g_str_has_suffix(io, "+") ? "overwrite" : "discard", name);
 	const int turns = g_test_slow() ? 200 : 25;
 	GRand *random = g_rand_new_with_seed((guint32)g_test_rand_int());
 	char *directory;
