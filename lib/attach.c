@@ -135,9 +135,11 @@ static void store_id(u32 slot, u32 class, u16 id, u16 flags)
 {
 	if (id && flags) {
 		store_release_u32(&attach_flags[slot][class], id | (u32)flags << 16);
-		store_relaxed_u16(&attach_ids[slot][class], 0);
+		/* release, pairs with attach_plain(): who finds no plain id finds the flags */
+		store_release_u16(&attach_ids[slot][class], 0);
 		return;
 	}
+	/* relaxed: before the release below, which pairs with attach_flagged() */
 	store_relaxed_u16(&attach_ids[slot][class], id);
 	if (load_relaxed_u32(&attach_flags[slot][class]))
 		store_release_u32(&attach_flags[slot][class], 0);

@@ -28,6 +28,12 @@ static inline u32 attach_id(size_t slot, size_t index)
 	return load_relaxed_u16(&attach_ids[slot][index]);
 }
 
+/* The same before attach_flagged(). Acquire: pairs with the release that takes the plain id away, so that its flags are seen. */
+static inline u32 attach_plain(size_t slot, size_t index)
+{
+	return load_acquire_u16(&attach_ids[slot][index]);
+}
+
 /* flags << 16 | id, 0 if attach_id() has it. Acquire: an id that has lost its flags is there before they go. */
 static inline u32 attach_flagged(size_t slot, size_t index)
 {

@@ -199,7 +199,7 @@ static bool record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
 			return false;
 		}
-		id = attach_id(i, index);
+		id = attach_plain(i, index);
 		if (!id) {
 			flagged = attach_flagged(i, index);
 			/* it may have lost its flags between the two looks */
