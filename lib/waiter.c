@@ -53,55 +53,58 @@ static u64 stall(u32 progress, u64 now)
 	return 1ull << 63 | (now / NSEC_PER_MSEC & 0x7FFFFFFF) << 32 | progress;
 }
 
-static bool stalled(u64 word, u32 progress, u64 now, u32 timeout_us)
+/* For how many milliseconds the word says this of the reader. It was stored before it was loaded and `now` is later than that;
+ * so what seems to be from the future is older than the half of 31 bits (twelve days), and says nothing any more. */
+static int64_t stalled_for(u64 word, u32 progress, u64 now)
 {
 	u64 ms = (now / NSEC_PER_MSEC - (word >> 32)) & 0x7FFFFFFF;
 
-	return word >> 63 && (u32)word == progress && ms * 1000 >= timeout_us;
+	return word >> 63 && (u32)word == progress && ms < 1u << 30 ? (int64_t)ms : -1;
 }
 
 void waiter_begin(struct waiter *w, struct slot *s, u32 generation)
 {
-	u64 now = now_ns();
-
 	*w = (struct waiter){ .slot = s,
 			      .wake = __atomic_load_n(&s->wake, __ATOMIC_RELAXED),
 			      .progress_word = __atomic_load_n(&s->progress, __ATOMIC_RELAXED),
 			      .session = __atomic_load_n(&s->session, __ATOMIC_RELAXED),
 			      .generation = generation,
-			      .looked = now,
-			      .deadline = now + load_relaxed_u32(&s->block_timeout_us) * NSEC_PER_USEC };
+			      .deadline = now_ns() + load_relaxed_u32(&s->block_timeout_us) * NSEC_PER_USEC };
 }
 
 enum waiter_step waiter_next(struct waiter *w)
 {
 	struct slot *s = w->slot;
-	u64 word = load_relaxed_u64(&s->stalled);
+	u64 word;
 
 	if (unlikely(!w->progress_word || !w->session))
 		return WAITER_STALE;
 	if (w->tried) {
-		u64 now = now_ns();
+		u64 now;
 
+		word = load_relaxed_u64(&s->stalled);
+		now = now_ns();
 		/* relaxed: a hint of ours to ourselves; if another thread's is overwritten, somebody waits longer, and no
 		 * longer than his own deadline */
-		if (!(word >> 63) || (u32)word != w->progress) {
-			word = stall(w->progress, w->looked);
-			store_relaxed_u64(&s->stalled, word);
-		}
+		if (stalled_for(word, w->progress, now) < 0)
+			store_relaxed_u64(&s->stalled, stall(w->progress, w->looked));
 		if (now >= w->deadline)
 			return WAITER_LATE;
 		/* who published the last boundary may have been stopped before it called */
 		call(w->wake);
 		futex(w->progress_word, FUTEX_WAIT, w->progress, MIN(SLICE, w->deadline - now));
-		w->looked = now_ns();
 	}
 	w->tried = true;
+	word = load_relaxed_u64(&s->stalled);
 	/* acquire: pairs with the add in beacon_progress(). Whoever sees its value sees what was consumed before it, in the
 	 * attempt that follows, and that the session is over, here. */
 	w->progress = load_acquire_u32(w->progress_word);
+	/* Behind both loads: a thread that was away between them and its clock must neither say that a reader has stood still
+	 * since before it moved, nor take what another thread says now for something of the future. */
+	w->looked = now_ns();
 	if (load_acquire_u32(w->session) != w->generation || load_acquire_u32(&s->generation) != w->generation)
 		return WAITER_STALE;
-	return stalled(word, w->progress, w->looked, load_relaxed_u32(&s->block_timeout_us)) ? WAITER_LATE :
-											       WAITER_TRY;
+	return stalled_for(word, w->progress, w->looked) * 1000 >= (int64_t)load_relaxed_u32(&s->block_timeout_us) ?
+		       WAITER_LATE :
+		       WAITER_TRY;
 }

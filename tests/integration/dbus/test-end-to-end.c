@@ -397,6 +397,7 @@ static void writes_and_rotates(Town *t, const void *unused)
 	tell(t, "record 300", "recorded 20300");
 	h.completed = false;
 	does(t, "set audit io=direct events=shop:order,other:*");
+	private_bus_await(t->b, &h.completed); /* the trace from before; else it may have what comes next as well */
 	tell(t, "record 700", "recorded 21000");
 	tell(t, "extra 5", "recorded 21005"); /* not wanted any more */
 	second = fine(t, "rotate audit");

@@ -411,6 +411,45 @@ static void test_elsewhere(gconstpointer data)
 	tear_down(&r, &p);
 }
 
+/* What another thread found a moment later than we looked at the clock: no sign that the reader stands still. */
+static void test_later_word(gconstpointer data)
+{
+	struct late l = { .ms = 50, .what = consume_all };
+	struct ring r;
+	struct page p;
+	GThread *t;
+
+	set_up(&r, &p, data, ABI_POLICY_BLOCK, 60000);
+	(void)fill(&r, &p);
+	l.r = &r;
+	l.p = &p;
+	store_relaxed_u64(&r.slot.stalled, 1ull << 63 | ((now_ms() + 20) & 0x7FFFFFFF) << 32 |
+						   load_relaxed_u32(&p.daemon->progress[SLOT]));
+	t = g_thread_new("late", later, &l);
+	g_assert_cmpint(ring_write(&r, 2, body, BODY), ==, RECORD_DONE);
+	g_thread_join(t);
+	tear_down(&r, &p);
+}
+
+/* A thread that was away between its refusal and its first look at `progress` says nothing of the time before that look. */
+static void test_away(gconstpointer data)
+{
+	struct waiter w;
+	struct ring r;
+	struct page p;
+	u64 back;
+
+	set_up(&r, &p, data, ABI_POLICY_BLOCK, 30);
+	(void)fill(&r, &p);
+	waiter_begin(&w, &r.slot, r.slot.generation);
+	g_usleep(40000);
+	back = now_ms();
+	g_assert_cmpint(waiter_next(&w), ==, WAITER_TRY);
+	g_assert_cmpint(waiter_next(&w), ==, WAITER_LATE);
+	g_assert_cmpuint(load_relaxed_u64(&r.slot.stalled) >> 32 & 0x7FFFFFFF, >=, back & 0x7FFFFFFF);
+	tear_down(&r, &p);
+}
+
 /* 0 is no waiting, and so is a slot that was never told what to wait on. */
 static void test_none(gconstpointer data)
 {
@@ -567,6 +606,8 @@ int main(int argc, char **argv)
 	add("dead", test_dead);
 	add("idle-reader", test_idle_reader);
 	add("elsewhere", test_elsewhere);
+	add("later-word", test_later_word);
+	add("away", test_away);
 	add("none", test_none);
 	add("handler", test_handler);
 	add("fork", test_fork);
