@@ -146,7 +146,8 @@ static int run_programs(Snapshot *run)
 	return fclose(f) == EOF || failed ? -ENOMEM : 0;
 }
 
-static int write_programs(Snapshot *run, int dir_fd)
+/* Not synced: that is cheaper behind the traces, whose first commit of the journal has this file as well. */
+static int write_programs(Snapshot *run, int dir_fd, int *ret_fd)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "producers.json", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
 					0640);
@@ -164,14 +165,15 @@ static int write_programs(Snapshot *run, int dir_fd)
 		done += (size_t)n;
 	}
 	run->result.n_bytes += done;
-	return fsync(fd) < 0 ? -errno : 0;
+	*ret_fd = steal_fd(fd);
+	return 0;
 }
 
 /* ---- writing ---- */
 
 static int write_all_parts(Snapshot *run, int parent, const char *temporary)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = -1, programs = -1;
 	int r = 0;
 
 	if (mkdirat(parent, temporary, 0750) < 0)
@@ -179,15 +181,14 @@ static int write_all_parts(Snapshot *run, int parent, const char *temporary)
 	fd = openat(parent, temporary, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fchmod(fd, 0750) < 0)
 		return -errno;
+	r = write_programs(run, fd, &programs);
 	for (size_t i = 0; i < run->n_parts && r == 0; i++) {
 		u64 bytes = 0;
 
 		r = part_write(&run->parts[i], &run->context, fd, &bytes);
 		run->result.n_bytes += bytes;
 	}
-	if (r == 0)
-		r = write_programs(run, fd);
-	if (r == 0 && fsync(fd) < 0)
+	if (r == 0 && (fsync(programs) < 0 || fsync(fd) < 0))
 		r = -errno;
 	return r;
 }

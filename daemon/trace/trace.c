@@ -4,7 +4,9 @@
  *
  * Syncing is most of the time that a snapshot takes. The disk is told to begin as bytes come, and
  * waited for at the end, once all files are written: then the first fsync commits the file system's
- * journal for all of them, and the rest find nothing to do. */
+ * journal for all of them, and the rest find nothing to do. What is large goes to the disk in whole
+ * pages and is not kept in the page cache, which the machine has other uses for; what a page has of
+ * the next packet waits for it, because a page that went halfway would have to be read again. */
 #include "daemon/trace/trace.h"
 
 #include <fcntl.h>
@@ -16,7 +18,13 @@
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"
 
+#ifndef RWF_DONTCACHE
+#define RWF_DONTCACHE 0x80 /* Linux 6.14: written at once, and out of the page cache when it is done */
+#endif
+
 #define EARLY_BYTES (4u << 20) /* written before the disk is told to begin with them */
+#define DONTCACHE_SMALLEST (128u << 10) /* smaller requests are gathered in the page cache */
+#define CARRY_MAX 4096u
 #define UNSYNCED_MAX 128       /* descriptors kept for the end */
 
 struct Trace {
@@ -31,18 +39,27 @@ struct Trace {
 	char *name; /* owned */
 	u64 offset;
 	u64 begun; /* up to here the disk was told to begin */
+	bool cached; /* the kernel or the file system does not know RWF_DONTCACHE */
+	u8 carry[CARRY_MAX]; /* the last of what came, not written yet; what is written ends with a page */
+	u32 n_carry;
 	u8 *index; /* owned: header and entries so far */
 	size_t index_size, index_allocated;
 };
 
-static int write_all(int fd, struct iovec *v, int n)
+/* Behind what the file has; `cached` (may be NULL): whether to leave it in the page cache is remembered there. */
+static int write_all(int fd, struct iovec *v, int n, bool *cached)
 {
 	while (n > 0) {
-		ssize_t w = writev(fd, v, n);
+		int flags = cached && !*cached ? RWF_DONTCACHE : 0;
+		ssize_t w = pwritev2(fd, v, n, -1, flags);
 
 		if (w < 0) {
 			if (errno == EINTR)
 				continue;
+			if (flags && (errno == EOPNOTSUPP || errno == EINVAL)) {
+				*cached = true;
+				continue;
+			}
 			return -errno;
 		}
 		for (; n > 0 && (size_t)w >= v->iov_len; v++, n--)
@@ -117,7 +134,7 @@ static int write_file(Trace *t, int at, const char *name, const void *p, size_t 
 	int r = make_file(at, name, &fd);
 
 	if (r == 0)
-		r = write_all(fd, &v, 1);
+		r = write_all(fd, &v, 1, NULL);
 	if (r < 0)
 		return r;
 	sync_begin(fd, 0, size);
@@ -206,6 +223,7 @@ int trace_stream_begin(Trace *t, const char *name, u64 size)
 		return -ENOMEM;
 	}
 	t->offset = t->begun = 0;
+	t->n_carry = 0;
 	t->index_size = INDEX_HEADER;
 	t->index_allocated = INDEX_HEADER + 16 * INDEX_ENTRY;
 	t->index = malloc(t->index_allocated);
@@ -225,6 +243,31 @@ int trace_stream_begin(Trace *t, const char *name, u64 size)
 			break;
 	}
 	return 0;
+}
+
+/* Appends the bytes, but for those behind the last whole page. */
+static int stream_append(Trace *t, struct iovec *v, int n, u64 size)
+{
+	u32 keep = (u32)(size % CARRY_MAX), at = keep;
+	u8 kept[CARRY_MAX];
+	int r;
+
+	/* from the end: they are taken off before the rest is written */
+	for (int i = n - 1; i >= 0 && at > 0; i--) {
+		size_t part = MIN((size_t)at, v[i].iov_len);
+
+		if (part == 0)
+			continue;
+		v[i].iov_len -= part;
+		at -= (u32)part;
+		memcpy(kept + at, (u8 *)v[i].iov_base + v[i].iov_len, part);
+	}
+	r = size > keep ? write_all(t->fd, v, n, size < DONTCACHE_SMALLEST ? NULL : &t->cached) : 0;
+	if (r == 0) {
+		memcpy(t->carry, kept, keep);
+		t->n_carry = keep;
+	}
+	return r;
 }
 
 int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, size_t size)
@@ -248,11 +291,12 @@ int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, s
 	}
 
 	struct iovec v[] = {
+	    {t->carry, t->n_carry},
 	    {head, sizeof(head)},
 	    {(void *)records, size},
 	    {(void *)zeros, full.packet_size - full.content_size},
 	};
-	r = write_all(t->fd, v, ELEMENTSOF(v));
+	r = stream_append(t, v, ELEMENTSOF(v), t->n_carry + full.packet_size);
 	if (r < 0)
 		return r;
 	index_encode_entry(t->index + t->index_size, t->offset, &full);
@@ -267,8 +311,11 @@ int trace_stream_packet(Trace *t, const PacketInfo *info, const void *records, s
 
 int trace_stream_end(Trace *t)
 {
-	int r;
+	struct iovec rest = {t->carry, t->n_carry};
+	int r = t->n_carry ? write_all(t->fd, &rest, 1, NULL) : 0;
 
+	if (r < 0)
+		return r;
 	/* `size` of the beginning may have been an estimate: a zero tail would spoil the whole
 	 * trace */
 	if (ftruncate(t->fd, (off_t)t->offset) < 0)
