@@ -153,8 +153,11 @@ static int session_owner(Session *s, const Producer *p, Owner **ret, Failure *f)
 		return failure_set(f, FAILURE_NO_MEMORY, "out of memory");
 	}
 	/* without it the program records all the same */
-	if (s->backing && (r = backing_add(s->backing, o)) < 0)
-		log_error("session '%s': the rings of %s are not kept on disk: %s", s->config->name, o->label, strerror(-r));
+	if (s->backing && (r = backing_add(s->backing, o)) < 0) {
+		s->unbacked = true;
+		log_error("session '%s': the rings of %s are not kept on disk: %s; it is tried again", s->config->name,
+			  o->label, strerror(-r));
+	}
 	*ret = o;
 	return 0;
 }

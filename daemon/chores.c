@@ -60,6 +60,8 @@ int manager_on_tick(sd_event_source *source, u64 usec, void *userdata)
 		manager_meet_cpu(m, cpus[i]);
 	for (Session *s = m->sessions; s; s = s->next) {
 		session_sweep(s);
+		if (session_back_again(s))
+			manager_session_changed(m, s);
 		if (s->backing)
 			backing_describe(s->backing);
 		for (Owner *o = s->owners; o; o = o->next)

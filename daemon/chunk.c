@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "daemon/absent.h"
 #include "daemon/capture.h"
 #include "daemon/removal.h"
 
@@ -148,9 +149,13 @@ bool chunk_present(const Chunk *c, const char *output)
 	_cleanup_close_ int fd = open(output, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	struct stat is, at;
 
-	if (fd < 0 || fstat(c->fd, &is) < 0 || is.st_nlink == 0 ||
-	    fstatat(fd, c->active, &at, AT_SYMLINK_NOFOLLOW) < 0 || at.st_dev != is.st_dev ||
-	    at.st_ino != is.st_ino)
+	if (fd < 0 || fstat(c->fd, &is) < 0)
+		return !error_is_absence(errno);
+	if (is.st_nlink == 0)
+		return false;
+	if (fstatat(fd, c->active, &at, AT_SYMLINK_NOFOLLOW) < 0)
+		return !error_is_absence(errno);
+	if (at.st_dev != is.st_dev || at.st_ino != is.st_ino)
 		return false;
 	for (const ChunkPart *p = c->parts; p; p = p->next)
 		if (!live_trace_present(p->trace))

@@ -33,7 +33,7 @@ void chunk_configure(Chunk *c, const SessionConfig *config);
 int chunk_append(Chunk *c, Feed *f, u32 stream, const StreamPacket *p);
 void chunk_push(Chunk *c);
 int chunk_flush(Chunk *c);
-/* It is where it was made: nobody removed it, or put another file system over it. */
+/* It is where it was made: nobody removed it, or put another file system over it. True if that cannot be seen now. */
 bool chunk_present(const Chunk *c, const char *output);
 /* Says what was lost since the last packets, and ends all files. On failure it may be tried again. The feeds forget it. */
 int chunk_end(Chunk *c, Feed *feeds);

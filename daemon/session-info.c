@@ -60,4 +60,7 @@ void session_info(Session *s, SessionInfo *ret)
 		ret->backing_written = b.written;
 		ret->backing_missed = b.missed;
 	}
+	if (s->unbacked && s->running)
+		ret->trouble = "backing: not all of its rings are kept on disk, for want of memory or descriptors; it is "
+			       "tried again";
 }

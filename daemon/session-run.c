@@ -84,6 +84,19 @@ static int session_write(Session *s, bool strict, Failure *f)
 	return r;
 }
 
+static int session_back_all(Session *s)
+{
+	const SessionConfig *c = s->config;
+	int r = 0;
+
+	if (!s->backing)
+		r = backing_new(&s->backing, s->ground->backings, s, c->backing, c->sync_interval_ns, s->back_goes_on);
+	for (Owner *o = s->owners; o && r == 0; o = o->next)
+		if (!backing_has(s->backing, o))
+			r = backing_add(s->backing, o);
+	return r;
+}
+
 /* Its rings on disk, as the configuration has it. */
 static void session_back(Session *s, bool goes_on)
 {
@@ -92,18 +105,30 @@ static void session_back(Session *s, bool goes_on)
 
 	if (s->backing && (!c->backing || strcmp(c->backing, backing_path(s->backing)) != 0))
 		backing_drop(s->backing);
+	if (!s->backing)
+		s->unbacked = false;
 	if (!c->backing)
 		return;
 	if (s->backing) {
 		backing_set_interval(s->backing, c->sync_interval_ns);
 		return;
 	}
-	r = backing_new(&s->backing, s->ground->backings, s, c->backing, c->sync_interval_ns, goes_on);
-	for (Owner *o = s->owners; o && r == 0; o = o->next)
-		r = backing_add(s->backing, o);
+	s->back_goes_on = goes_on;
+	r = session_back_all(s);
+	s->unbacked = r < 0;
 	/* no reason not to record */
 	if (r < 0)
-		log_error("session '%s': its rings are not kept below %s: %s", c->name, c->backing, strerror(-r));
+		log_error("session '%s': its rings are not kept below %s: %s; it is tried again", c->name, c->backing,
+			  strerror(-r));
+}
+
+bool session_back_again(Session *s)
+{
+	if (!s->unbacked || !s->running || !s->config->backing || session_back_all(s) < 0)
+		return false;
+	s->unbacked = false;
+	log_notice("session '%s': its rings are kept below %s", s->config->name, s->config->backing);
+	return true;
 }
 
 void session_look_back(const Session *s)

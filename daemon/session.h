@@ -18,6 +18,8 @@ struct Session {
 	char *output;	 /* ... and of what it writes continuously */
 	Writing *writing; /* while it runs, and until the rest is written; NULL if it keeps memory only */
 	struct Backing *backing; /* from its first start on, if it is wanted: as long as there may be rings */
+	bool unbacked;	 /* some of its rings are not in it, for want of memory or descriptors: tried again */
+	bool back_goes_on; /* ... with the rings of a daemon before */
 	bool running;
 	bool start_wanted; /* once what it recorded before is written; not while it runs */
 	u32 slot, generation; /* while running */
@@ -97,3 +99,5 @@ void session_drop_idle(Session *s, uid_t uid, u32 keep);
 void session_drop_owner(Session *s, Owner *o);
 /* Of a session that writes: more rings of gone programs than would be kept when the next one comes, which may be never. Seldom. */
 void session_sweep(Session *s);
+/* Rings that could not be kept on disk when they were made. True: now they are. Seldom. */
+bool session_back_again(Session *s);

@@ -111,6 +111,7 @@ State *state_free(State *s)
 	s->ledger = ledger_free(s->ledger);
 	s->marks = bookmarks_free(s->marks);
 	line_clear(&s->line);
+	fdstore_deinit(&s->store);
 	free(s);
 	return NULL;
 }
@@ -179,8 +180,11 @@ void state_renew(State *s)
 
 void state_catch_up(State *s)
 {
-	if (s && s->behind)
+	if (!s)
+		return;
+	if (s->behind)
 		state_renew(s);
+	fdstore_catch_up(&s->store);
 }
 
 void state_begin(State *s)

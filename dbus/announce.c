@@ -7,6 +7,7 @@
 
 #include <time.h>
 
+#include "dbus/reply.h"
 #include "dbus/text.h"
 #include "systemd/journal.h"
 
@@ -219,7 +220,7 @@ void announce_flush(Bus *b)
 int announce_reply(Bus *b, sd_bus_message *m)
 {
 	announce_flush(b);
-	return sd_bus_reply_method_return(m, NULL);
+	return reply_to(m, NULL);
 }
 
 static int on_flush(sd_event_source *source, void *userdata)

@@ -3,6 +3,7 @@
 
 #include "dbus/announce.h"
 #include "dbus/errors.h"
+#include "dbus/reply.h"
 #include "dbus/settings.h"
 #include "dbus/snapshot-call.h"
 #include "dbus/text.h"
@@ -43,7 +44,7 @@ static int list_send(List *l)
 	int r = sd_bus_message_close_container(l->reply);
 
 	if (r >= 0)
-		r = sd_bus_send(NULL, l->reply, NULL);
+		r = reply_send(l->reply);
 	return r < 0 ? r : 1;
 }
 
@@ -82,7 +83,7 @@ static int method_create_session(sd_bus_message *m, void *userdata, sd_bus_error
 		return error_from_failure(error, &f, r);
 	(void)steal_ptr(config);
 	announce_flush(b);
-	return sd_bus_reply_method_return(m, "o", path);
+	return reply_to(m, "o", path);
 }
 
 typedef int (*SessionVerb)(Manager *m, const char *name, Failure *f);
@@ -177,7 +178,7 @@ static int method_get_session(sd_bus_message *m, void *userdata, sd_bus_error *e
 		return sd_bus_error_setf(error, ERROR_NO_SUCH_SESSION,
 					 "There is no session '%s'; 'tracerctl list' shows those there are", name);
 	r = session_path(name, &path);
-	return r < 0 ? r : sd_bus_reply_method_return(m, "o", path);
+	return r < 0 ? r : reply_to(m, "o", path);
 }
 
 static int method_list_sessions(sd_bus_message *m, void *userdata, sd_bus_error *error)

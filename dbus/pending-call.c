@@ -8,6 +8,7 @@
 
 #include "dbus/announce.h"
 #include "dbus/errors.h"
+#include "dbus/reply.h"
 
 struct PendingCall {
 	PendingCall *next;
@@ -109,7 +110,7 @@ int pending_call_send(PendingCall *call, sd_bus_message *reply)
 	int r = 1;
 
 	if (pending_call_settle(c))
-		r = sd_bus_send(NULL, reply, NULL);
+		r = reply_send(reply);
 	return r < 0 ? r : 1;
 }
 
@@ -129,7 +130,7 @@ int pending_call_reply(PendingCall *call, const char *types, ...)
 		va_end(ap);
 	}
 	if (r >= 0)
-		r = sd_bus_send(NULL, reply, NULL);
+		r = reply_send(reply);
 	else
 		r = sd_bus_reply_method_errno(c->message, r, NULL);
 	return r < 0 ? r : 1;
@@ -139,11 +140,14 @@ int pending_call_fail(PendingCall *call, const Failure *failure, int r)
 {
 	_cleanup_(pending_call_freep) PendingCall *c = call;
 	__attribute__((cleanup(sd_bus_error_free))) sd_bus_error error = SD_BUS_ERROR_NULL;
+	__attribute__((cleanup(sd_bus_message_unrefp))) sd_bus_message *reply = NULL;
 
 	if (!pending_call_settle(c))
 		return 1;
 	r = error_from_failure(&error, failure, r);
-	r = sd_bus_reply_method_errno(c->message, r, &error);
+	r = sd_bus_message_new_method_errno(c->message, &reply, r, &error);
+	if (r >= 0)
+		r = reply_send(reply);
 	return r < 0 ? r : 1;
 }
 

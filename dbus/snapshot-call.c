@@ -7,6 +7,7 @@
 
 #include "dbus/errors.h"
 #include "dbus/pending-call.h"
+#include "dbus/reply.h"
 
 #define REASON_MAX 1024
 #define UNIT_MAX   255 /* as systemd has it */
@@ -236,7 +237,7 @@ int snapshot_call(Bus *b, sd_bus_message *m, const char *session, const char *re
 		r = manager_snapshot(b->manager, session, "manual", reason, &options, NULL, NULL, &path, &f);
 		if (r < 0)
 			return error_from_failure(error, &f, r);
-		return sd_bus_reply_method_return(m, "s", path);
+		return reply_to(m, "s", path);
 	}
 	r = snapshot_call_new(&c, b, m, 1, false, error);
 	if (r < 0)
@@ -317,6 +318,6 @@ int snapshot_call_unit(Bus *b, sd_bus_message *m, const char *unit, const char *
 	if (u.r >= 0)
 		u.r = sd_bus_message_close_container(reply);
 	if (u.r >= 0)
-		u.r = sd_bus_send(NULL, reply, NULL);
+		u.r = reply_send(reply);
 	return u.r < 0 ? u.r : 1;
 }

@@ -87,6 +87,51 @@ static bool name_valid(const char *name)
 	return true;
 }
 
+/* The names that could not be taken out, each with its NUL. */
+static void owe(FdStore *s, const char *name)
+{
+	size_t size = strlen(name) + 1;
+	char *owed = realloc(s->owed, s->n_owed + size);
+
+	if (!owed)
+		return; /* the next daemon finds it, and does not know it */
+	memcpy(owed + s->n_owed, name, size);
+	s->owed = owed;
+	s->n_owed += size;
+}
+
+static int take_out(FdStore *s, const char *name)
+{
+	char text[300];
+	int r;
+
+	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+	r = sd_notify(0, text);
+	if (r >= 0 && s->n > 0)
+		s->n--;
+	return r < 0 ? r : 0;
+}
+
+static bool is_owed(const FdStore *s, const char *name)
+{
+	for (size_t at = 0; at < s->n_owed; at += strlen(s->owed + at) + 1)
+		if (strcmp(s->owed + at, name) == 0)
+			return true;
+	return false;
+}
+
+void fdstore_catch_up(FdStore *s)
+{
+	while (s->n_owed > 0) {
+		size_t size = strlen(s->owed) + 1;
+
+		if (take_out(s, s->owed) < 0)
+			return;
+		s->n_owed -= size;
+		memmove(s->owed, s->owed + size, s->n_owed);
+	}
+}
+
 int fdstore_put(FdStore *s, const char *name, int fd)
 {
 	char text[300];
@@ -98,6 +143,9 @@ int fdstore_put(FdStore *s, const char *name, int fd)
 		return -EINVAL;
 	if (fdstore_full(s))
 		return -ENOSPC;
+	fdstore_catch_up(s);
+	if (is_owed(s, name))
+		return -EAGAIN; /* the new one would go with the old one */
 	/* not polled: what ends is taken out by us, not by PID 1 under our feet */
 	(void)snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
 	r = sd_pid_notify_with_fds(0, 0, text, &fd, 1);
@@ -109,11 +157,16 @@ int fdstore_put(FdStore *s, const char *name, int fd)
 
 void fdstore_remove(FdStore *s, const char *name)
 {
-	char text[300];
-
 	if (!s->on || !name_valid(name))
 		return;
-	(void)snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s", name);
-	if (sd_notify(0, text) >= 0 && s->n > 0)
-		s->n--;
+	fdstore_catch_up(s);
+	/* in order: a name may be given again */
+	if (s->n_owed > 0 || take_out(s, name) < 0)
+		owe(s, name);
+}
+
+void fdstore_deinit(FdStore *s)
+{
+	free(s->owed);
+	*s = (FdStore){ 0 };
 }

@@ -36,6 +36,8 @@ int passed_take(Passed *p, const char *name);
 typedef struct {
 	bool on;    /* somebody keeps what we give him */
 	u32 n, max; /* how many he has, and can have */
+	char *owed; /* names that he still has, since he could not be told; each with its NUL */
+	size_t n_owed;
 } FdStore;
 
 /* On if there is a NOTIFY_SOCKET; the least of FDSTORE_MAX and what newer systemd says in $FDSTORE. `n`: what came from it. */
@@ -44,7 +46,10 @@ static inline bool fdstore_full(const FdStore *s)
 {
 	return s->on && s->n >= s->max;
 }
-/* 0; -ENOSPC: full; -EINVAL: not a name (1 to 200 printable ASCII bytes, no ':'); -errno. Does nothing (0) where it is off. It
+/* 0; -ENOSPC: full; -EAGAIN: one of this name is still there; -EINVAL: not a name (1 to 200 printable ASCII bytes, no ':'); -errno. Does nothing (0) where it is off. It
  * stays there if we die right after: PID 1 reads what was sent before it learns of our death. */
 int fdstore_put(FdStore *s, const char *name, int fd);
+/* What he could not be told (he was out of descriptors, say) is told later, before anything else. */
 void fdstore_remove(FdStore *s, const char *name);
+void fdstore_catch_up(FdStore *s);
+void fdstore_deinit(FdStore *s);

@@ -10,6 +10,9 @@
 
 #include "lib/base.h"
 
+#define READY_PAUSE_NS (10 * 1000 * 1000)
+#define READY_TRIES    100
+
 void notify_status(const char *format, ...)
 {
 	char text[512];
@@ -26,9 +29,13 @@ void notify_status(const char *format, ...)
 	(void)sd_notifyf(/* unset_environment= */ 0, "STATUS=%s", text);
 }
 
+/* What systemd waits for: if it does not hear it, it ends us. The socket's want of memory is over soon, or never. */
 void notify_ready(void)
 {
-	(void)sd_notify(0, "READY=1");
+	struct timespec pause = { .tv_nsec = READY_PAUSE_NS };
+
+	for (int i = 0; sd_notify(0, "READY=1") < 0 && i < READY_TRIES; i++)
+		(void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
 }
 
 void notify_reloading(void)

@@ -190,13 +190,23 @@ static void thread_lock_before(Backing *b)
 	backing_notify(b);
 }
 
+/* What stays is taken for what a machine that died has left: it comes back as a trace at the next start. */
+static void thread_remove(const Backing *b, Run *run)
+{
+	int r = run_remove(run);
+
+	if (r < 0 && r != -ENOENT)
+		log_warning("session '%s': %s cannot be removed: %s; the next tracerd makes a trace of it, unless somebody removes it",
+			    b->name, run->path, strerror(-r));
+}
+
 static void thread_forget_before(Backing *b, bool remove)
 {
 	while (b->n_before > 0) {
 		Run *run = &b->before[--b->n_before];
 
 		if (remove)
-			(void)run_remove(run);
+			thread_remove(b, run);
 		else
 			run_close(run);
 	}
@@ -257,7 +267,7 @@ static void *thread_main(void *userdata)
 	drop = b->drop;
 	(void)pthread_mutex_unlock(&b->lock);
 	if (drop && b->run.fd >= 0)
-		(void)run_remove(&b->run);
+		thread_remove(b, &b->run);
 	else if (!drop)
 		thread_pass(b);
 	/* no pass was durable: they are still the newest that there is */
@@ -436,6 +446,11 @@ static Backed *backing_find(Backing *b, const Owner *o)
 		x = x->next;
 	(void)pthread_mutex_unlock(&b->lock);
 	return x;
+}
+
+bool backing_has(Backing *b, const Owner *o)
+{
+	return backing_find(b, o) != NULL;
 }
 
 static int backed_tell(Backed *x)

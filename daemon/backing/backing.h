@@ -37,6 +37,7 @@ typedef struct {
 int backing_new(Backing **ret, Backings *set, Session *s, const char *path, u64 interval_ns, bool goes_on);
 /* An owner's rings, and all ids that were told: before any program is told of them. 0 or -ENOMEM. */
 int backing_add(Backing *b, Owner *o);
+bool backing_has(Backing *b, const Owner *o);
 /* Ids were added: before a program is told. 0 or -ENOMEM. */
 int backing_tell(Backing *b, Owner *o);
 /* Now and then: programs that came or ended. */

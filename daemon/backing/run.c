@@ -137,8 +137,11 @@ static int run_fill(Run *run, int parent, const char *temporary, const char *nam
 		r = -errno;
 	if (r == 0 && renameat(parent, temporary, parent, name) < 0)
 		r = -errno;
-	if (r == 0 && fsync(parent) < 0)
+	if (r == 0 && fsync(parent) < 0) {
 		r = -errno;
+		/* it has its name by now, and nobody would use it: the next one is made instead */
+		(void)removal_run(parent, name, NULL);
+	}
 	return r;
 }
 

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "daemon/absent.h"
 #include "daemon/sink/kind.h"
 
 static const SinkKind *const kinds[] = {
@@ -192,7 +193,7 @@ bool sink_present(const Sink *s)
 {
 	struct stat st;
 
-	return fstat(s->file.fd, &st) == 0 && st.st_nlink > 0;
+	return fstat(s->file.fd, &st) < 0 ? !error_is_absence(errno) : st.st_nlink > 0;
 }
 
 /* ---- the end ---- */

@@ -6,6 +6,7 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "daemon/absent.h"
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"
 
@@ -151,9 +152,9 @@ static int metadata_replace(LiveTrace *t, const char *text, size_t size, bool sy
 					O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
 	int r;
 
-	if (fd < 0 || fchmod(fd, 0640) < 0)
+	if (fd < 0)
 		return -errno;
-	r = write_whole(fd, text, size, 0);
+	r = fchmod(fd, 0640) < 0 ? -errno : write_whole(fd, text, size, 0);
 	if (r == 0 && sync && fsync(fd) < 0)
 		r = -errno;
 	if (r == 0 && renameat(t->dir_fd, temporary, t->dir_fd, "metadata") < 0)
@@ -345,8 +346,10 @@ bool live_trace_present(const LiveTrace *t)
 	struct stat st;
 
 	if (t->dir_fd < 0) /* parked */
-		return fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	if (fstat(t->dir_fd, &st) < 0 || st.st_nlink == 0)
+		return fstatat(t->parent_fd, t->name, &st, AT_SYMLINK_NOFOLLOW) == 0 || !error_is_absence(errno);
+	if (fstat(t->dir_fd, &st) < 0)
+		return !error_is_absence(errno);
+	if (st.st_nlink == 0)
 		return false;
 	for (const LiveStream *s = t->streams; s; s = s->next)
 		if (s->sink && !sink_present(s->sink))

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -374,6 +375,58 @@ static void test_trouble(World *w, gconstpointer unused)
 	g_assert_cmpuint(w->h.n_troubles, ==, n);
 	g_assert_cmpuint(house_info(&w->h, "flight").synced_usec, ==, 0);
 	g_assert_cmpint(g_unlink(w->backing), ==, 0);
+	until(w, out_of_trouble, &w->h);
+	await_sync(w);
+	copy_tree(w->backing, copy);
+	recover(copy, output, 0, NULL);
+	g_assert_cmpuint(numbers_missing(output, 500, NULL), ==, 0);
+	program_end(&w->p);
+}
+
+/* As the configuration has it, without reading a file. */
+static void session_again(World *w)
+{
+	SessionConfig *config;
+	char *text = NULL;
+	Failure f = FAILURE_NULL;
+
+	g_assert_cmpint(session_config_new(&config, "flight"), ==, 0);
+	g_assert_cmpint(session_config_set(config, "backing", &(ConfigValue){ .type = CONFIG_STRING, .string = w->backing }, &text),
+			==, 0);
+	g_assert_cmpint(manager_create_session(w->h.manager, config, NULL, &f), ==, 0);
+	g_assert_cmpint(manager_start_session(w->h.manager, "flight", &f), ==, 0);
+}
+
+static bool stopped(void *userdata)
+{
+	return strcmp(house_info(userdata, "flight").state, "stopped") == 0;
+}
+
+static void limit_descriptors(bool limited)
+{
+	struct rlimit l;
+
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &l), ==, 0);
+	l.rlim_cur = limited ? 3 : l.rlim_max;
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &l), ==, 0);
+}
+
+/* No descriptor for it when the session starts: it is said, and the rings are kept as soon as there is one. */
+static void test_later(World *w, gconstpointer unused)
+{
+	g_autofree char *copy = g_build_filename(w->h.directory, "copy", NULL);
+	g_autofree char *output = g_build_filename(w->h.directory, "output", NULL);
+
+	house_open(&w->h);
+	g_assert_cmpint(manager_stop_session(w->h.manager, "flight", NULL, NULL, NULL), ==, 0);
+	until(w, stopped, &w->h);
+	g_assert_cmpint(manager_remove_session(w->h.manager, "flight", NULL), ==, 0);
+	limit_descriptors(true);
+	session_again(w);
+	limit_descriptors(false);
+	g_assert_true(in_trouble(&w->h));
+	program_start(&w->h, &w->p, 0);
+	(void)program_ask(&w->p, "record 500");
 	until(w, out_of_trouble, &w->h);
 	await_sync(w);
 	copy_tree(w->backing, copy);
@@ -809,6 +862,7 @@ int main(int argc, char **argv)
 	ADD("on-stop", "on_stop = \"snapshot\";", test_on_stop);
 	ADD("clear", NULL, test_clear);
 	ADD("trouble", NULL, test_trouble);
+	ADD("later", NULL, test_later);
 	ADD("removed", NULL, test_removed);
 	ADD("moved", NULL, test_moved);
 	ADD("owners", "buffers = \"per-process\";", test_owners);

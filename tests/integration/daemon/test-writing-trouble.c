@@ -603,6 +603,43 @@ static void test_limit(House *h, gconstpointer unused)
 	g_free(output);
 }
 
+/* ---- descriptors that are all taken ---- */
+
+static void limit_descriptors(bool limited)
+{
+	struct rlimit l;
+
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &l), ==, 0);
+	l.rlim_cur = limited ? 3 : l.rlim_max;
+	g_assert_cmpint(setrlimit(RLIMIT_NOFILE, &l), ==, 0);
+}
+
+/* A trace that cannot be looked for is not lost: what is written to it stays in it, and goes on. */
+static void test_no_descriptors(House *h, gconstpointer unused)
+{
+	char *output = output_of(h);
+	SessionInfo i;
+	Program p;
+
+	program_start(h, &p, 0);
+	(void)program_ask(&p, "record 10");
+	house_until(h, enough_written, &(Traces){ h, 10 });
+	limit_descriptors(true);
+	/* it looks for its trace every now and then while it writes */
+	for (u64 n = 10; n < 40; n += 10) {
+		(void)program_ask(&p, "record 10");
+		house_until(h, enough_written, &(Traces){ h, n + 10 });
+	}
+	limit_descriptors(false);
+	stop_well(h);
+	i = check_sums(h, 40);
+	g_assert_cmpuint(i.unwritten, ==, 0);
+	g_assert_cmpuint(h->n_troubles, ==, 0);
+	check_all(output, 40);
+	program_end(&p);
+	g_free(output);
+}
+
 /* Not even one packet fits: that is trouble, said once, and over when the limit is. */
 static void test_limit_none(House *h, gconstpointer unused)
 {
@@ -654,6 +691,7 @@ int main(int argc, char **argv)
 	ADD("lost", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("lost/auto", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"50ms\";"), test_lost);
 	ADD("no-output", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"50ms\";"), test_no_output);
+	ADD("no-descriptors", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_no_descriptors);
 	ADD("read-only", CONFIG("policy = \"discard\"; io = \"auto\"; flush_interval = \"20ms\";"), test_read_only);
 	ADD("broken/write", CONFIG("policy = \"discard\"; io = \"write\"; flush_interval = \"20ms\";"), test_broken);
 	ADD("broken/direct", CONFIG("policy = \"discard\"; io = \"direct\"; flush_interval = \"20ms\";"), test_broken);

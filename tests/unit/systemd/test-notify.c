@@ -63,6 +63,71 @@ static void test_messages(void)
 	manager_done(fd);
 }
 
+/* Moves the manager's socket out of the way, as a want of memory does, and back. */
+static char *away(void)
+{
+	char *other = g_strconcat(g_getenv("NOTIFY_SOCKET"), ".away", NULL);
+
+	g_assert_cmpint(rename(g_getenv("NOTIFY_SOCKET"), other), ==, 0);
+	return other;
+}
+
+static void back(char *other)
+{
+	g_assert_cmpint(rename(other, g_getenv("NOTIFY_SOCKET")), ==, 0);
+	g_free(other);
+}
+
+static gpointer back_soon(gpointer other)
+{
+	g_usleep(30000);
+	back(other);
+	return NULL;
+}
+
+/* systemd ends who does not say that it is ready. */
+static void test_ready_is_said_again(void)
+{
+	int fd = manager_socket();
+	GThread *thread = g_thread_new("back", back_soon, away());
+
+	notify_ready();
+	g_assert_cmpstr(heard(fd), ==, "READY=1");
+	g_thread_join(thread);
+	manager_done(fd);
+}
+
+/* What is not wanted any more goes out of the store, if not at once. */
+static void test_taken_out_later(void)
+{
+	int fd = manager_socket();
+	FdStore store;
+	char *other;
+
+	fdstore_init(&store, 3);
+	other = away();
+	fdstore_remove(&store, "ring-1");
+	fdstore_remove(&store, "ring-2");
+	g_assert_cmpuint(store.n, ==, 3);
+	back(other);
+	/* the new one would go with the old one, if that went after it */
+	fdstore_remove(&store, "ring-3");
+	g_assert_cmpstr(heard(fd), ==, "FDSTOREREMOVE=1\nFDNAME=ring-1");
+	g_assert_cmpstr(heard(fd), ==, "FDSTOREREMOVE=1\nFDNAME=ring-2");
+	g_assert_cmpstr(heard(fd), ==, "FDSTOREREMOVE=1\nFDNAME=ring-3");
+	g_assert_cmpuint(store.n, ==, 0);
+
+	other = away();
+	fdstore_remove(&store, "marks");
+	g_assert_cmpint(fdstore_put(&store, "marks", fd), ==, -EAGAIN);
+	back(other);
+	g_assert_cmpint(fdstore_put(&store, "marks", fd), ==, 0);
+	g_assert_cmpstr(heard(fd), ==, "FDSTOREREMOVE=1\nFDNAME=marks");
+	g_assert_cmpstr(heard(fd), ==, "FDSTORE=1\nFDNAME=marks\nFDPOLL=0");
+	fdstore_deinit(&store);
+	manager_done(fd);
+}
+
 /* A newline in a status would be an assignment: a session called "x\nWATCHDOG=trigger" would end us. */
 static void test_status_is_one_line(void)
 {
@@ -188,6 +253,8 @@ int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/systemd/notify/messages", test_messages);
+	g_test_add_func("/systemd/notify/ready-is-said-again", test_ready_is_said_again);
+	g_test_add_func("/systemd/notify/taken-out-later", test_taken_out_later);
 	g_test_add_func("/systemd/notify/status-is-one-line", test_status_is_one_line);
 	g_test_add_func("/systemd/notify/without-manager", test_without_manager);
 	g_test_add_func("/systemd/notify/watchdog", test_watchdog);
