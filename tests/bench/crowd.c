@@ -3,10 +3,10 @@
  *
  *   crowd N CALLS PAUSE_US [wait]
  *
- * starts itself N times over. Each of them makes CALLS calls, a pause before each but the first, and notes when each returned. With `wait` it
- * says "ready" when all are there, waits for a line, and lets all go at once. Then it prints "spent NS", from there (or from the
- * start of the first) until all have ended, and for each of them "member INDEX NS...": when its calls returned, counted from there. The value of
- * a record is INDEX << 16 | CALL: the trace says from which call on a program was heard. */
+ * starts itself N times over. Each of them makes CALLS calls, a pause before each but the first, and notes when each returned.
+ * With `wait` it says "ready" when all are there, waits for a line, and lets all go at once. Then it prints "spent NS", from there
+ * (or from the start of the first) until all have ended, and for each of them "member INDEX NS...": when its calls returned,
+ * counted from there. The value of a record is INDEX << 16 | CALL: the trace says from which call on a program was heard. */
 #include <inttypes.h>
 #include <linux/futex.h>
 #include <spawn.h>

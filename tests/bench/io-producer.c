@@ -4,8 +4,8 @@
  *   io-producer RATE SECONDS CPU        RATE: records a second; 0: no limit
  *
  * prints "records N seconds S cpu_ns C longest_ns L": N calls were made in S seconds, which took the thread C nanoseconds of
- * CPU, and no batch of calls (a thousandth of a second's, or 1000 of them) took longer than L. Where S is more than SECONDS the machine did not
- * keep up with the rate. Built twice, see side.h. */
+ * CPU, and no batch of calls (a thousandth of a second's, or 1000 of them) took longer than L. Where S is more than SECONDS the
+ * machine did not keep up with the rate. Built twice, see side.h. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>

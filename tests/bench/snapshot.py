@@ -153,5 +153,6 @@ def run(stage):
                    "held / LTTng", "LTTng MiB stored", "tracer MiB stored"], rows) +
             "\n\nA writer that records as fast as it can on one CPU and looks at the clock behind every call, in windows as long as a "
             "snapshot takes: the longest time from one look to the next, and the longest of those in which the kernel did not give its "
-            "CPU to somebody else. *Turned away* are the records that were counted as lost in one snapshot, since their ring was held.\n\n" +
+            "CPU to somebody else. *Turned away* are the records that were counted as lost in one snapshot, since their ring was held."
+            "\n\n" +
             table(["MiB", "", "", "longest µs", "longest while it had the CPU µs", "turned away", "snapshot ms"], late)), figures

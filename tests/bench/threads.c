@@ -3,9 +3,9 @@
  *
  *   threads N CALLS
  *
- * It greets (side.h). N threads are made and wait; then all go at once, and each makes CALLS calls. Prints "calls TOTAL spent NS cpu NS resident
- * BYTES": from there until the last one is done, the CPU time of that, and what the program then holds; and "first NS..." how long
- * the first call of each thread took by the wall. */
+ * It greets (side.h). N threads are made and wait; then all go at once, and each makes CALLS calls. Prints "calls TOTAL spent NS
+ * cpu NS resident BYTES": from there until the last one is done, the CPU time of that, and what the program then holds; and
+ * "first NS..." how long the first call of each thread took by the wall. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
  *
  *   writer CPU
  *
- * It greets (side.h). For each line on its input it prints "window CALLS LONGEST KEPT" of the time since the last: how many calls, the longest time from
- * one look at the clock to the next, and the longest of those in which the kernel did not give the CPU to somebody else, both in
- * nanoseconds. At the end of its input it says "calls N", of all of its life, and ends. */
+ * It greets (side.h). For each line on its input it then prints "window CALLS LONGEST KEPT" of the time since the last: how many
+ * calls, the longest time from one look at the clock to the next, and the longest of those in which the kernel did not give the
+ * CPU to somebody else, both in nanoseconds. At the end of its input it says "calls N", of all of its life, and ends. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
