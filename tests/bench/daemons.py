@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What the runners of tests/bench share: both daemons, each private, and how figures reach a page."""
+"""What the runners of tests/bench share: both daemons, each private."""
 import json
 import os
 import re
+import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,20 +14,21 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 
 def sh(*cmd, check=True, env=None, quiet=False):
-    r = subprocess.run(cmd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+    r = subprocess.run(cmd, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
     if check and r.returncode:
         sys.exit(f"bench: {' '.join(cmd)}: exit status {r.returncode}\n{r.stdout}")
     return r.stdout
 
 
-def spread(values, digits=2):
-    v = sorted(values)
-    return f"{v[0]:.{digits}f}/{statistics.median(v):.{digits}f}/{v[-1]:.{digits}f}"
-
-
 def cpu_seconds(pid):
     """CPU time of a process with all threads that it has and had: its CPU clock, in nanoseconds, not in ticks."""
     return time.clock_gettime_ns(~pid << 3 | 2) / 1e9
+
+
+def open_files():
+    """As many as may be: a daemon of a thousand programs holds several for each."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class Lttng:
@@ -36,6 +37,7 @@ class Lttng:
     def __init__(self, work):
         self.work = work
         os.environ["LTTNG_HOME"] = work
+        open_files()
         self.proc = subprocess.Popen(["lttng-sessiond", "--no-kernel"], stdout=subprocess.DEVNULL,
                                      stderr=open(f"{work}/sessiond.log", "w"))
         deadline = time.monotonic() + 20
@@ -45,17 +47,24 @@ class Lttng:
             if time.monotonic() > deadline or self.proc.poll() is not None:
                 sys.exit("bench: lttng-sessiond did not start: " + open(f"{work}/sessiond.log").read())
 
-    def create(self, name, contexts, subbuf="1M", count=4, snapshot=True):
-        """A session of bench:*: a flight recorder, or one that writes and discards."""
+    def create(self, name, contexts, subbuf="1M", count=4, snapshot=True, events="bench:one,bench:mixed"):
+        """A session: a flight recorder, or one that writes and discards. Rings: `count` sub-buffers for each CPU."""
         out = f"{self.work}/{name}"
         sh("lttng", "create", name, *(["--snapshot"] if snapshot else []), "-o", out)
         sh("lttng", "enable-channel", "-u", "-s", name, "--overwrite" if snapshot else "--discard",
            f"--subbuf-size={subbuf}", f"--num-subbuf={count}", "ch")
-        sh("lttng", "enable-event", "-u", "-s", name, "-c", "ch", "bench:one,bench:mixed")
+        sh("lttng", "enable-event", "-u", "-s", name, "-c", "ch", events)
         if contexts:
             sh("lttng", "add-context", "-u", "-s", name, "-c", "ch", "-t", "vpid", "-t", "vtid")
         sh("lttng", "start", name)
         return out
+
+    def snapshot(self, name):
+        sh("lttng", "snapshot", "record", "-s", name)
+
+    def stop(self, name):
+        """Returns when all is written, and no event is under way."""
+        sh("lttng", "stop", name)
 
     def consumers(self):
         """Pids of lttng-consumerd: it is a child of the session daemon, and has a child of its own."""
@@ -69,7 +78,8 @@ class Lttng:
         return found
 
     def discarded(self, name):
-        return int(re.search(r"<discarded_events>(\d+)<", sh("lttng", "--mi", "xml", "list", name)).group(1))
+        # now and then 2^63 is added to what it says
+        return int(re.search(r"<discarded_events>(\d+)<", sh("lttng", "--mi", "xml", "list", name)).group(1)) & (1 << 63) - 1
 
     def destroy(self, name):
         sh("lttng", "destroy", name)
@@ -83,6 +93,7 @@ class Tracer:
     """tracerd and a bus of its own, below one temporary directory."""
 
     def __init__(self, work, build, clock, sessions=""):
+        open_files()
         self.dir = tempfile.mkdtemp(prefix="tracer-", dir=work)
         self.build = build
         bus = f"{self.dir}/bus"
@@ -96,7 +107,8 @@ class Tracer:
         self.bus.stdout.readline()
         self.address = f"unix:path={bus}"
         with open(f"{self.dir}/tracer.conf", "w") as f:
-            f.write('daemon: { clock = "%s"; };\nsessions: { %s };\n' % (clock, sessions))
+            f.write('daemon: { clock = "%s"; max_memory = "8G"; max_memory_per_user = "8G"; max_producers = 9000; '
+                    'max_producers_per_user = 9000; };\nsessions: { %s };\n' % (clock, sessions))
         os.mkdir(f"{self.dir}/run"), os.mkdir(f"{self.dir}/state")
         self.proc = subprocess.Popen(
             [f"{build}/daemon/tracerd", "--user", f"--address={self.address}", f"--config={self.dir}/tracer.conf",
@@ -138,13 +150,24 @@ class Tracer:
                 sys.exit(f"bench: session {name} is {state} a minute after it was told to stop\n{self.said()}")
             time.sleep(0.01)
 
-    def create(self, name, contexts, memory="10M"):
-        self.ctl("create", name, "events=bench:*", f"memory={memory}", "snapshot.on_crash=false",
-                 "snapshot.keep_free=0", "contexts=" + ("vpid,vtid" if contexts else ""))
+    def create(self, name, contexts, memory="10M", events="bench:one,bench:mixed", **settings):
+        """A session, started. Settings: keys of tracer.conf."""
+        self.ctl("create", name, f"events={events}", f"memory={memory}", "snapshot.on_crash=false", "snapshot.keep_free=0",
+                 "contexts=" + ("vpid,vtid" if contexts else ""), *[f"{k}={v}" for k, v in settings.items()])
         self.ctl("start", name)
+
+    def snapshot(self, name):
+        """Returns its directory."""
+        return self.ctl("snapshot", name).split()[-1]
 
     def remove(self, name):
         self.ctl("remove", name)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
 
     def close(self):
         self.proc.terminate()
@@ -192,14 +215,4 @@ def enter_namespace(script):
 def compile_all(build):
     if not os.path.exists(f"{build}/build.ninja"):
         sh("meson", "setup", "-Dbench=true", "--buildtype=release", build, ROOT)
-    sh("ninja", "-C", build)
-
-
-def put(page, name, text):
-    """Everything between <!-- NAME: begin --> and <!-- NAME: end --> of a page becomes the text."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    old = open(page).read()
-    new, n = re.subn(f"{begin}.*{end}", lambda _: f"{begin}\n{text}\n{end}", old, flags=re.S)
-    if not n:
-        sys.exit(f"bench: {page} has no \"{begin}\" and \"{end}\"")
-    open(page, "w").write(new)
+    sh("ninja", "-C", build, "bench-programs")

@@ -4,33 +4,17 @@
  *   io-producer RATE SECONDS CPU        RATE: records a second; 0: no limit
  *
  * prints "records N seconds S cpu_ns C longest_ns L": N calls were made in S seconds, which took the thread C nanoseconds of
- * CPU, and no batch of calls (a thousandth of a second's, or 1000 of them) took longer than L. Where S is more than SECONDS the machine did not
- * keep up with the rate. Built twice: io-producer records with tracer, io-producer-lttng with LTTng-UST. */
+ * CPU, and no batch of calls (a thousandth of a second's, or 1000 of them) took longer than L. Where S is more than SECONDS the
+ * machine did not keep up with the rate. Built twice, see side.h. */
 #include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
-#ifdef BENCH_LTTNG
-#include "lttng-provider.h"
-#define RECORD(i) lttng_ust_tracepoint(bench, one, i)
-#else
-#include "lib/tracer.h"
-TRACER_EVENT(bench, one, TRACER_INFO, TRACER_U64(value))
-#define RECORD(i) trace_bench_one(i)
-#endif
+#include "side.h"
 
 #define TICK_NS 1000000ull
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t longest;
 

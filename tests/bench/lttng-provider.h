@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The LTTng side of the comparison: the same three events as sides.c declares for tracer. */
+/* The LTTng side of the comparison: the same events as side-tracer.c declares for tracer. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER
 #define LTTNG_UST_TRACEPOINT_PROVIDER bench
 
@@ -12,9 +12,16 @@
 #include <lttng/tracepoint.h>
 #include <stdint.h>
 
-LTTNG_UST_TRACEPOINT_EVENT(bench, one,
+LTTNG_UST_TRACEPOINT_EVENT_CLASS(bench, value,
 	LTTNG_UST_TP_ARGS(uint64_t, value),
 	LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, value, value)))
+
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, value, bench, one, LTTNG_UST_TP_ARGS(uint64_t, value))
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, value, bench, twice, LTTNG_UST_TP_ARGS(uint64_t, value))
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, value, bench, small, LTTNG_UST_TP_ARGS(uint64_t, value))
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, value, bench, kept, LTTNG_UST_TP_ARGS(uint64_t, value))
+/* that no session names */
+LTTNG_UST_TRACEPOINT_EVENT_INSTANCE(bench, value, bench, off, LTTNG_UST_TP_ARGS(uint64_t, value))
 
 LTTNG_UST_TRACEPOINT_EVENT(bench, mixed,
 	LTTNG_UST_TP_ARGS(uint64_t, a, uint32_t, b, const char *, text),
@@ -23,10 +30,13 @@ LTTNG_UST_TRACEPOINT_EVENT(bench, mixed,
 		lttng_ust_field_integer(uint32_t, b, b)
 		lttng_ust_field_string(text, text)))
 
-/* of a provider that no session names */
-LTTNG_UST_TRACEPOINT_EVENT(bench, off,
-	LTTNG_UST_TP_ARGS(uint64_t, value),
-	LTTNG_UST_TP_FIELDS(lttng_ust_field_integer(uint64_t, value, value)))
+LTTNG_UST_TRACEPOINT_EVENT(bench, text,
+	LTTNG_UST_TP_ARGS(const char *, text),
+	LTTNG_UST_TP_FIELDS(lttng_ust_field_string(text, text)))
+
+LTTNG_UST_TRACEPOINT_EVENT(bench, bytes,
+	LTTNG_UST_TP_ARGS(const uint8_t *, data, uint16_t, n),
+	LTTNG_UST_TP_FIELDS(lttng_ust_field_sequence(uint8_t, data, data, uint16_t, n)))
 
 #endif
 
