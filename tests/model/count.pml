@@ -1,33 +1,58 @@
 /* SPDX-License-Identifier: MIT */
 /* Offset and count: bit 0 of the offset word names which of two count words is valid. A sequence writes the other
- * one, then publishes offset and flipped bit in one store; it may be restarted before that store.
+ * one (W0), then publishes offset and flipped bit in one store (W1); it may be begun again before that store.
  *
- * Property: a reader that sees the same offset word before and after reading the count has the count that belongs to
- * that offset. Here every record is one step, so count == offset / 2.
+ * Property:
+ *   other  a reader that sees the same offset word before and behind the count has the count that belongs to that offset: here
+ *	    every record is one step, so that it is half of the word
  *
- * Broken twins: -DSAME writes the valid word; -DONCE does not compare. */
+ * Stands for: COUNT and NEXT in lib/sequence-*.S, the two stores at the end of lib/side.c write_locked(), and
+ * lib/reader.c reader_position().
+ *
+ * Orders: a W1 may stay in the store buffer for as long as nothing behind it is a release. A W0 is one: it is seen behind the W1
+ * of the record before, and so is a W1 behind its W0. Loads are acquires, in order.
+ *
+ * Bounds: six records, three looks.
+ *
+ * Broken twins:
+ *   SAME   the valid word is written
+ *   ONCE   the reader does not compare
+ *   PLAIN  W0 is no release: the count of a record may be seen before the offset of the record before */
 #define LAST 6
 
-byte word;     /* 2 * offset + bit */
+byte word; /* 2 * offset + bit, as others see it */
+byte own;  /* as the writer's CPU does */
 byte count[2];
+bool other;
+
+active proctype buffer()
+{
+end:	do
+	:: word != own -> word = own
+	od
+}
 
 active proctype writer()
 {
-	byte w, other;
+	byte at;
 again:
 	do
-	:: word / 2 < LAST ->
-		w = word;
+	:: own / 2 < LAST ->
 #ifdef SAME
-		other = w % 2;
+		at = own % 2;
 #else
-		other = 1 - w % 2;
+		at = 1 - own % 2;
 #endif
-		count[other] = count[w % 2] + 1;
+#ifndef PLAIN
+		word == own; /* W0 leaves behind the W1 before it */
+#endif
+		count[at] = count[own % 2] + 1;
 		if
-		:: goto again /* restarted: the count stored is never looked at */
-		:: word = 2 * (w / 2 + 1) + other
-		fi
+		:: goto again /* the count stored is never looked at */
+		:: skip
+		fi;
+		word == own; /* there is room for one */
+		own = 2 * (own / 2 + 1) + at
 	:: else -> break
 	od
 }
@@ -39,14 +64,12 @@ active proctype reader()
 	do
 	:: a = word;
 	   n = count[a % 2];
-	   b = word;
 #ifdef ONCE
 	   b = a;
+#else
+	   b = word;
 #endif
-	   if
-	   :: a == b -> assert(n == a / 2)
-	   :: else -> skip
-	   fi;
+	   d_step { other = a == b && n != a / 2; assert(!other) };
 	   turns++;
 	   if
 	   :: turns == 3 -> break

@@ -2,14 +2,20 @@
 /* Writers under `block` and a full ring: the value of `progress` is loaded before the attempt that may be refused, and waited
  * on; the consumer gives memory back, then moves it, then wakes all; the session's end does the same (lib/abi.h 9).
  *
- * Property: no writer sleeps while there is room, or the session is over, with no waking on its way: all come to their end
- * without the slices by which they wait in truth.
+ * Property:
+ *   asleep  no writer sleeps while there is room, or the session is over, with no waking on its way: when nothing moves any more, all
+ *	     have come to their end, without the slices by which they wait in truth.
+ *
+ * Stands for: lib/waiter.c waiter_next(), daemon/beacon.c beacon_progress(), daemon/consumer-thread.c give(), daemon/board.c
+ * slot_release().
+ *
+ * Bounds: two writers of three records, one sub-buffer, two of them taken before the session ends.
  *
  * Broken twins:
- *   -DAFTER  progress is loaded behind the attempt
- *   -DFIRST  progress is moved before the memory is given back
- *   -DONE    one is woken, not all
- *   -DSILENT the session's end wakes nobody */
+ *   AFTER  progress is loaded behind the attempt
+ *   FIRST  progress is moved before the memory is given back
+ *   ONE    one is woken, not all
+ *   SILENT the session's end wakes nobody */
 #define ROOM	1 /* sub-buffers */
 #define WRITERS 2
 #define TAKEN	2 /* by the consumer, before the session ends: less than the writers have */
@@ -18,6 +24,8 @@
 byte written, consumed, progress;
 bool over;
 byte sleepers; /* a bit each */
+byte ended;
+bool asleep;
 
 proctype writer(byte me)
 {
@@ -50,7 +58,8 @@ proctype writer(byte me)
 			};
 			!(sleepers & (1 << me))
 		fi
-	od
+	od;
+	ended++
 }
 
 inline wake_all()
@@ -89,6 +98,12 @@ active proctype consumer()
 	progress++;
 	wake_all()
 #endif
+}
+
+/* when nobody else can move */
+active proctype judge()
+{
+	timeout -> asleep = ended < WRITERS; assert(!asleep)
 }
 
 init

@@ -2,19 +2,24 @@
 /* A consumer that goes to sleep, writers that fill sub-buffers, and the daemon's main thread that has an order for the
  * consumer (lib/abi.h 9).
  *
- * Property: no full sub-buffer and no order is left while the consumer sleeps with no call on its way: it comes to its end,
- * which is behind the last of each. The one call that may be missed is a writer's, between the look and the sleep: for that
+ * Property:
+ *   asleep  no full sub-buffer and no order is left while the consumer sleeps with no call on its way: when nothing moves any
+ *	     more, it has come to its end, which is behind the last of each. The one call that may be missed is a writer's, between the look and the sleep: for that
  * alone a wait may run out of time (`missed`); orders need no time.
  *
  * A writer's W1 may stay in its store buffer while its load of `wake` is made; it leaves the buffer at any time, and at the
  * consumer's membarrier.
  *
+ * Stands for: daemon/beacon.c, daemon/consumer-thread.c rest(), lib/waiter.c call(), and W1 of a boundary.
+ *
+ * Bounds: two writers of two sub-buffers, one order.
+ *
  * Broken twins:
- *   -DNOFENCE   no membarrier
- *   -DONCE      the consumer does not look again once it has armed itself
- *   -DUNCOMPARED  it sleeps without comparing the word
- *   -DENDLESS   a wait never runs out of time: the missed call is missed for good
- *   -DBLIND     a writer calls once, for its first sub-buffer only */
+ *   NOFENCE   no membarrier
+ *   ONCE      the consumer does not look again once it has armed itself
+ *   UNCOMPARED  it sleeps without comparing the word
+ *   ENDLESS   a wait never runs out of time: the missed call is missed for good
+ *   BLIND     a writer calls once, for its first sub-buffer only */
 #define WRITERS 2
 #define EACH	2
 #define LAST	(WRITERS * EACH)
@@ -24,6 +29,7 @@ byte whole;		/* sub-buffers that are full, visibly */
 byte taken;
 bool wake, sleeping, missed;
 bool order;
+bool ended, asleep;
 
 proctype writer(byte me)
 {
@@ -119,7 +125,14 @@ active proctype consumer()
 #endif
 		fi;
 		wake = false
-	od
+	od;
+	ended = true
+}
+
+/* when nobody else can move */
+active proctype judge()
+{
+	timeout -> asleep = !ended; assert(!asleep)
 }
 
 init
