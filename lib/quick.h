@@ -4,15 +4,17 @@
  * reading the clock, so that calls and arguments in memory between the two would be half of it. */
 #pragma once
 
+#include "lib/atomic.h"
 #include "lib/sequence.h"
 
 #include <time.h>
 
 /* The contexts of the session, in front of the head part. Returns how many bytes. A generation that changed
  * meanwhile makes every sequence leave, so that what is read of the slot here may be stale. */
-static inline u32 quick_contexts(u8 *head, u32 contexts, u64 ids)
+static inline u32 quick_contexts(u8 *head, const struct slot *s, u64 ids)
 {
-	u32 one;
+	/* relaxed: as said above; pairs with slot_attach() */
+	u32 contexts = load_relaxed_u32(&s->contexts), one;
 
 	if (likely(contexts == (ABI_CONTEXT_VPID | ABI_CONTEXT_VTID))) {
 		memcpy(head - 8, &ids, 8);
@@ -42,7 +44,7 @@ static inline u64 quick_monotonic(void)
 /* Runs the fast sequence, by `mult` if that is not 0. Only if quick_size(), and there is a sequence_offset. Returns SEQUENCE_*. */
 static inline int quick_write(const struct slot *s, u32 generation, u32 id, u64 ids, u64 mult, u8 *head, u32 size)
 {
-	u32 contexts = quick_contexts(head, s->contexts, ids);
+	u32 contexts = quick_contexts(head, s, ids);
 	u32 idlen = (id & 0xFFFF) | (ABI_RECORD_HEADER + contexts + size) << 16;
 
 	if (likely(mult))

@@ -216,7 +216,7 @@ write_parts(struct slot *s, u32 generation, u32 id, u64 ids, u32 producer,
 	}
 	for (u32 i = 0; i < q.n_parts; i++)
 		rest += q.parts[i].size;
-	body = head - quick_contexts(head, s->contexts, ids);
+	body = head - quick_contexts(head, s, ids);
 	if (!request_init(&q, s, generation, id, body, (u64)(head - body) + size, rest,
 			  clock_mult(clock))) {
 		q.cause = ABI_LOST_BIG;
@@ -240,7 +240,7 @@ static __attribute__((noinline)) enum record_result
 write_on(int r, struct slot *s, u32 generation, u32 id, u64 ids, u32 producer, const struct record_clock *clock,
 	 const struct record_part *part)
 {
-	u8 *head = (u8 *)part->data, *body = head - quick_contexts(head, s->contexts, ids);
+	u8 *head = (u8 *)part->data, *body = head - quick_contexts(head, s, ids);
 	struct request q;
 
 	q.n_parts = 0;

@@ -142,11 +142,13 @@ int slot_attach(struct slot *s, int fd, const struct geometry *g, u32 generation
 	s->data = geometry_data(g);
 	s->shift = g->ring_shift;
 	s->policy = g->policy;
-	s->contexts = g->contexts;
+	/* relaxed: a recorder of a generation before may look at these; what it makes of them its sequence, or slot_enter(),
+	 * refuses with its generation */
+	store_relaxed_u32(&s->contexts, g->contexts);
 	s->geometry = *g;
 	s->size = size;
 	s->ids = ids;
-	s->n_ids = n_ids;
+	store_relaxed_u32(&s->n_ids, n_ids);
 	store_relaxed_u64(&s->stalled, 0);
 	/* last, release: pairs with the load at the head of each sequence and in slot_enter() */
 	store_release_u32(&s->generation, generation);

@@ -24,12 +24,13 @@ static const char *block_find(const char *text, const char *head, size_t *ret_si
 	return p;
 }
 
-/* What follows "\n\tKEY = " in a block, up to its ';'. */
+/* What follows "\n\tKEY = " in a block, up to its ';': *ret_size bytes, 0 if there is none. */
 static const char *value_find(const char *block, size_t size, const char *key, size_t *ret_size)
 {
 	size_t n = strlen(key);
 	const char *p = memmem(block, size, key, n), *end;
 
+	*ret_size = 0;
 	if (!p)
 		return NULL;
 	p += n;

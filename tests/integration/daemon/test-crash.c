@@ -237,6 +237,57 @@ static void test_forged(House *h, gconstpointer unused)
 	program_end(&p);
 }
 
+/* To the daemon's socket, in one go; until it hangs up, or all is answered. */
+static void say(House *h, const void *const *messages, const size_t *sizes, u32 n)
+{
+	g_autofree char *path = g_build_filename(h->runtime, "producer.sock", NULL);
+	struct sockaddr_un a = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), type = 0;
+	static u8 answer[WIRE_MAX];
+
+	(void)g_strlcpy(a.sun_path, path, sizeof(a.sun_path));
+	g_assert_cmpint(connect(fd, (struct sockaddr *)&a, sizeof(a)), ==, 0);
+	for (u32 i = 0; i < n; i++)
+		g_assert_cmpint(send(fd, messages[i], sizes[i], 0), ==, (gssize)sizes[i]);
+	while (type != WIRE_DONE) {
+		ssize_t got = recv(fd, answer, sizeof(answer), MSG_DONTWAIT);
+
+		if (got == 0)
+			break;
+		if (got > 0)
+			type = wire_check(answer, (size_t)got);
+		else
+			house_turn(h, 10000);
+	}
+	(void)close(fd);
+}
+
+/* A program that is known, and an image in its place that does not know its cookie (after an exec, say): who speaks is not the
+ * one that recorded. Both are this process. */
+static void test_forged_cookie(House *h, gconstpointer unused)
+{
+	struct wire_hello hello = { .header = wire_header(WIRE_HELLO, sizeof(hello)), .abi_major = ABI_MAJOR,
+				    .abi_minor = ABI_MINOR, .n_classes = 1, .cookie = { 5, 6 } };
+	struct wire_end end = { wire_header(WIRE_END, sizeof(end)) };
+	struct wire_crash crash = { .header = wire_header(WIRE_CRASH, sizeof(crash)), .cookie = { 5, 7 }, .signal = SIGSEGV };
+	const struct wire_crash *c = &crash;
+	const size_t size = sizeof(crash);
+	u8 class[] = { 14, 0, 6, 0, 's', 'h', 'o', 'p', 0, 'p', 'a', 'i', 'd', 0 };
+	u8 classes[sizeof(struct wire_classes) + sizeof(class)];
+	struct wire_classes head = { wire_header(WIRE_CLASSES, sizeof(classes)), 0, 1 };
+
+	memcpy(classes, &head, sizeof(head));
+	memcpy(classes + sizeof(head), class, sizeof(class));
+	say(h, (const void *const[]){ &hello, classes, &end }, (const size_t[]){ sizeof(hello), sizeof(classes), sizeof(end) }, 3);
+	g_assert_cmpuint(manager_n_producers(h->manager), ==, 1);
+	say(h, (const void *const *)&c, &size, 1);
+	g_assert_cmpuint(jobs_n(h->manager->jobs), ==, 0);
+	g_assert_cmpuint(h->n_crashes, ==, 0);
+	crash.cookie[1] = 6;
+	say(h, (const void *const *)&c, &size, 1);
+	house_until(h, crash_seen, h);
+}
+
 static void up(House *h, gconstpointer unused)
 {
 	house_up(h, CONFIG);
@@ -271,5 +322,6 @@ int main(int argc, char **argv)
 	ADD("deaf", test_deaf);
 	ADD("environment", test_environment);
 	ADD("forged", test_forged);
+	ADD("forged/cookie", test_forged_cookie);
 	return g_test_run();
 }

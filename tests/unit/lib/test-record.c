@@ -444,14 +444,23 @@ static void test_extended_fit(gconstpointer data)
 static void test_stale(gconstpointer data)
 {
 	struct ring r;
-	u64 head[3] = {0};
+	u64 head[3] = {0}, offset = 0;
 	struct record_part part = {&head[1], 8, 0};
 
 	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, BOTH);
-	r.slot.generation = 2;
-	g_assert_cmpint(ring_write(&r, 1, "x", 1), ==, RECORD_STALE);
-	r.slot.generation = 0;
-	g_assert_cmpint(ring_write(&r, 1, "x", 1), ==, RECORD_STALE);
+	/* on a boundary, where the usual record is not the fast sequence's, and behind one, where it is */
+	for (u32 i = 0; i < 2; i++) {
+		r.slot.generation = 2;
+		g_assert_cmpint(ring_write(&r, 1, "x", 1), ==, RECORD_STALE);
+		r.slot.generation = 0;
+		g_assert_cmpint(ring_write(&r, 1, "x", 1), ==, RECORD_STALE);
+		g_assert_cmpuint(ring_offset(&r), ==, offset);
+		if (i)
+			break;
+		r.slot.generation = 1;
+		g_assert_cmpint(ring_write(&r, 1, "x", 1), ==, RECORD_DONE);
+		offset = ring_offset(&r);
+	}
 	/* a detached slot and a caller that found none */
 	g_assert_cmpint(record_write(&r.slot, 0, 1, 1, 1, &r.clock, &part, 1), ==, RECORD_STALE);
 	g_assert_cmpint(record_write_side(&r.slot, 0, 1, 1, 1, &r.clock, &part, 1), ==,
@@ -459,7 +468,7 @@ static void test_stale(gconstpointer data)
 	record_lose(&r.slot, 1, 1, ABI_LOST_VFORK, 3);
 	record_lose(&r.slot, 0, 1, ABI_LOST_VFORK, 3);
 	r.slot.generation = 1;
-	g_assert_cmpuint(ring_offset(&r), ==, 0);
+	g_assert_cmpuint(ring_offset(&r), ==, offset);
 	g_assert_cmpuint(sum_lost(&r), ==, 0);
 	g_assert_cmpuint(r.slot.users, ==, 0);
 	ring_deinit(&r);
@@ -654,6 +663,37 @@ static void look_at(struct ring *r, u32 ring)
 	reader_init(&r->reader, r->region.map, &r->geometry, ring);
 }
 
+/* The header page of a region can be written by every producer of its owner: whoever maps and reads a ring goes by the
+ * geometry that came another way. Small numbers, so that who believes them meets his own records, and nobody's memory. */
+static void test_header_lies(gconstpointer data)
+{
+	static const u8 filler[256];
+	struct abi_region *header;
+	struct ring r;
+
+	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, 0);
+	r.slot.generation = 0; /* as if it had never been attached: the sequences here are not ones that could be fenced */
+	header = (struct abi_region *)r.region.map;
+	header->ring_shift = header->side_shift = header->pinned_shift = 11;
+	header->sub_shift = header->side_sub_shift = header->pinned_sub_shift = 9;
+	header->n_ring = header->n_side = 1;
+	header->contexts = ABI_CONTEXT_VPID;
+	header->policy = ABI_POLICY_DISCARD;
+	header->size = ABI_PAGE;
+	g_assert_cmpint(slot_attach(&r.slot, r.region.fd, &r.geometry, 1, r.cpu_ring, NULL, 0), ==, 0);
+	sequence_offset = (char *)&r.area - sequence_thread_pointer(); /* which attaching has found out anew */
+	reader_init(&r.reader, r.region.map, &r.geometry, r.target);
+	for (u32 i = 0; i < 3000; i++)
+		g_assert_cmpint(ring_write(&r, 1, filler, i * 7 % 130), ==, RECORD_DONE);
+	g_autoptr(GPtrArray) all = ring_walk(&r);
+	g_assert_cmpuint(ring_count(&r), ==, 3000);
+	/* 14/16 of a ring that is as large as it is */
+	g_assert_cmpuint(ring_offset(&r) - ring_at(all, 0)->position, >=, 14 * SUB - ABI_SUB_HEADER);
+	for (u32 i = 0; i < all->len; i++)
+		g_assert_cmpuint(ring_at(all, i)->record.body_size, ==, (3000 - all->len + i) * 7 % 130);
+	ring_deinit(&r);
+}
+
 /* The first ones stay, the rest goes where it would have gone, and each of those is counted. */
 static void test_pinned(gconstpointer data)
 {
@@ -811,6 +851,7 @@ int main(int argc, char **argv)
 	ring_test_add("stale", test_stale);
 	ring_test_add("lose", test_lose);
 	ring_test_add("hostile-line", test_hostile_line);
+	ring_test_add("header-lies", test_header_lies);
 	ring_test_add("pinned/first-stay", test_pinned);
 	ring_test_add("pinned/shapes", test_pinned_shapes);
 	ring_test_add("pinned/none", test_pinned_none);
