@@ -19,9 +19,11 @@ struct Board {
 	u64 used; /* slots of ours, a bit each */
 };
 
-static void page_bits(Board *b, u32 slot, const u64 *buckets)
+/* Returns whether any was another. */
+static bool page_bits(Board *b, u32 slot, const u64 *buckets)
 {
 	u64 bit = 1ull << slot;
+	bool changed = false;
 
 	for (u32 i = 0; i < ABI_BUCKETS; i++) {
 		u64 *word = &b->page->mask[i], was = load_relaxed_u64(word), is = was & ~bit;
@@ -32,7 +34,9 @@ static void page_bits(Board *b, u32 slot, const u64 *buckets)
 		 * rechecked against the generations */
 		if (is != was)
 			store_release_u64(word, is);
+		changed |= is != was;
 	}
+	return changed;
 }
 
 Beacon board_beacon(Board *b, u32 slot)
@@ -288,8 +292,14 @@ u32 board_session_begin(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS])
 
 void board_session_change(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS])
 {
-	page_bits(b, slot, buckets);
+	(void)page_bits(b, slot, buckets);
 	generation_publish(b, generation_next(b));
+}
+
+void board_session_keep(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS])
+{
+	if (page_bits(b, slot, buckets))
+		generation_publish(b, generation_next(b));
 }
 
 u32 board_session_renew(Board *b, u32 slot)
@@ -306,7 +316,7 @@ u32 board_session_renew(Board *b, u32 slot)
 void board_session_end(Board *b, u32 slot)
 {
 	b->used &= ~(1ull << slot);
-	page_bits(b, slot, NULL);
+	(void)page_bits(b, slot, NULL);
 	store_release_u32(&b->page->head.slot_generation[slot], 0);
 	slot_release(b, slot);
 	generation_publish(b, generation_next(b));

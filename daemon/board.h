@@ -46,6 +46,8 @@ u32 board_session_begin(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
 /* Other patterns, same rings: bits and generation change, the slot's generation does not, so that programs
  * which are attached keep recording until they have asked again. */
 void board_session_change(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
+/* A session that ran under the last daemon, which may have died with half of the bits stored: the same if they are others. */
+void board_session_keep(Board *b, u32 slot, const u64 buckets[SCOPE_WORDS]);
 /* Other rings, same patterns: a fresh slot generation. */
 u32 board_session_renew(Board *b, u32 slot);
 void board_session_end(Board *b, u32 slot);

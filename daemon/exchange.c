@@ -410,6 +410,8 @@ static void exchange_drop(Exchange *x, int error)
 {
 	/* one that stood behind others for too long is not to blame for it, and may ask again */
 	bool answered = x->state == EXCHANGE_ANSWER || (error == -ETIME && x->behind);
+	/* it had no more patience before we came to it, on a machine with a thousand others that asked at once */
+	bool gave_up = error == -ECONNRESET || error == -EPIPE;
 	Exchanges *set = x->set;
 
 	if (error == -EBADMSG)
@@ -419,8 +421,9 @@ static void exchange_drop(Exchange *x, int error)
 	else if (error == -ENOMEM || error == -ETOOMANYREFS)
 		exchange_complain(x, "could not be answered: %s", strerror(-error));
 	(void)exchange_free(x);
-	/* It asked properly and did not get, or not read, what it wanted. */
-	if (answered && error != -EBADMSG)
+	/* It asked properly and did not get, or not read, what it wanted; and of its own accord it does not ask again before
+	 * something changes. */
+	if ((answered && error != -EBADMSG) || gave_up)
 		set->handler.late(set->userdata);
 }
 
@@ -483,6 +486,7 @@ int exchange_accept(Exchanges *set, int fd)
 	r = account_charge(set->ground->account, ucred.uid, CHARGE_CONNECTIONS, 1, &f);
 	if (r < 0) {
 		ucred_complain(set, &ucred, "%s; connection dropped", f.text);
+		set->handler.late(set->userdata);
 		return r;
 	}
 	x = calloc(1, sizeof(*x));

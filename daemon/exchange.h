@@ -18,7 +18,7 @@ typedef struct {
 	/* Notices: nobody waits for an answer, and who sent one is known by the connection's credentials alone. */
 	void (*crashed)(void *userdata, Exchange *x, const struct wire_crash *m);
 	void (*recorded)(void *userdata, Exchange *x, const struct wire_event *m);
-	/* A program did not wait for its answer. */
+	/* A program did not wait for its answer, or could not be listened to. */
 	void (*late)(void *userdata);
 } ExchangeHandler;
 

@@ -18,12 +18,16 @@
 /* How long not to accept when there is no descriptor left for it; the socket stays readable meanwhile. */
 #define PAUSE_USEC (100 * 1000)
 
+/* As Backlog= of tracer.socket. */
+#define QUEUE 1024
+
 #define SAY_GAP (10 * NSEC_PER_SEC)
 
 struct Listener {
 	int fd;
 	sd_event_source *io, *pause;
 	u64 said; /* when the lack of descriptors was last said */
+	u32 n_queued; /* accepted since the queue was last seen empty */
 	Exchanges exchanges;
 };
 
@@ -81,8 +85,16 @@ static int listener_on_io(sd_event_source *s, int fd, u32 revents, void *userdat
 		int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (c >= 0) {
+			l->n_queued++;
 			(void)exchange_accept(&l->exchanges, c);
 			continue;
+		}
+		if (errno == EAGAIN) {
+			/* so many that some may have found no place in it, whom nobody heard of */
+			if (l->n_queued >= QUEUE)
+				l->exchanges.handler.late(l->exchanges.userdata);
+			l->n_queued = 0;
+			break;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
 			listener_say(l, errno);
@@ -161,7 +173,7 @@ int listener_bind(int directory_fd)
 		return -errno;
 	if (fchmodat(directory_fd, "producer.sock", 0666, 0) < 0)
 		return -errno;
-	if (listen(fd, 1024) < 0)
+	if (listen(fd, QUEUE) < 0)
 		return -errno;
 	return steal_fd(fd);
 }

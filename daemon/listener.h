@@ -4,8 +4,8 @@
 
 #include "daemon/exchange.h"
 
-#define LISTENER_MAX_CONNECTIONS	  512
-#define LISTENER_MAX_CONNECTIONS_PER_USER 64
+#define LISTENER_MAX_CONNECTIONS	  2048
+#define LISTENER_MAX_CONNECTIONS_PER_USER 512
 
 typedef struct Listener Listener;
 

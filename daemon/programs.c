@@ -10,6 +10,7 @@
 
 /* A program that did not get its answer in time is served by raising the generation, which makes every program ask
  * again; so seldom, and ever more seldom while somebody goes on not reading. */
+#define BUMP_SOON    (200 * NSEC_PER_MSEC)
 #define BUMP_GAP     NSEC_PER_SEC
 #define BUMP_GAP_MAX (64 * NSEC_PER_SEC)
 
@@ -335,10 +336,10 @@ static void programs_late(void *userdata)
 		m->bump_gap = BUMP_GAP;
 	else
 		m->bump_gap = MIN(m->bump_gap * 2, BUMP_GAP_MAX);
+	/* not at once: where one was late, the others of its crowd are still on their way */
 	(void)sd_event_add_time_relative(m->event, &m->bump, CLOCK_MONOTONIC,
-					 since >= m->bump_gap ?
-						 0 :
-						 (m->bump_gap - since) / NSEC_PER_USEC,
+					 MAX(since >= m->bump_gap ? 0 : m->bump_gap - since, BUMP_SOON) /
+						 NSEC_PER_USEC,
 					 10000, bump_on_time, m);
 }
 

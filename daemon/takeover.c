@@ -122,6 +122,7 @@ static void session_take(Takeover *t, Manager *m, RestoredSession *v)
 	const bool ran = v->running;
 	bool running = ran && t->kept.slots >> v->slot & 1 && t->kept.generation[v->slot] == v->generation;
 	_cleanup_(session_config_freep) SessionConfig *c = NULL;
+	u64 buckets[SCOPE_WORDS];
 	Failure f = FAILURE_NULL;
 	Session *s;
 
@@ -151,6 +152,8 @@ static void session_take(Takeover *t, Manager *m, RestoredSession *v)
 		s->running = true;
 		s->slot = v->slot;
 		s->generation = v->generation;
+		scope_buckets(&s->scope, buckets);
+		board_session_keep(m->ground.board, s->slot, buckets);
 		return;
 	}
 	v->again |= ran;

@@ -28,7 +28,7 @@
  *   RESET    a new daemon begins to count anew
  *   ALL	      a synchronisation begins by letting go of every slot
  *   SILENT   a new daemon does not move the generation
- *   FORGET   a new daemon does not write the masks of the sessions that it goes on with (as the code does today)
+ *   FORGET   a new daemon does not write the masks of the sessions that it goes on with
  *   PATIENT  who lost patience is not heard of
  *   STAMP    the answer is taken for one of the generation that the page shows when it is applied */
 /* the page; `ring` is what it stands for: the ring of the session that has the slot */
@@ -166,7 +166,7 @@ dead:
 	if
 	:: told != 0 && told == slot_generation ->
 #ifndef FORGET
-		mask = true /* it may have been killed over them: not so in daemon/takeover.c yet, doc/models.md */
+		mask = true /* it may have been killed over them: board_session_keep() */
 #else
 		skip
 #endif

@@ -165,10 +165,10 @@ static int malformed(void)
 
 static int flood(void)
 {
-	int fds[400], n = 0, dropped = 0;
+	int fds[900], n = 0, dropped = 0;
 
 	/* kept open: all but the allowance are closed at once */
-	for (; n < 400; n++) {
+	for (; n < 900; n++) {
 		fds[n] = socket_connect();
 		if (fds[n] < 0)
 			break;
@@ -183,7 +183,7 @@ static int flood(void)
 	for (int i = 0; i < 3000; i++)
 		(void)close_fd(socket_connect());
 	(void)fprintf(stderr, "%d connections, %d dropped\n", n, dropped);
-	return n == 400 && dropped < 300;
+	return n == 900 && dropped < 300;
 }
 
 static int descriptors(void)

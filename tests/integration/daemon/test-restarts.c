@@ -4,6 +4,7 @@
 #include "tests/integration/daemon/keeper.h"
 
 #include "daemon/ledger.h"
+#include "lib/abi.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -457,6 +458,46 @@ static void test_unsaid(void)
 	keeper_down(&k);
 }
 
+/* Killed while it changed a session, or ended it: the page lost the bits of one that the next daemon goes on with. Programs that were
+ * attached and new ones record into it. */
+static void test_masks(void)
+{
+	static const u64 zeros[ABI_BUCKETS];
+	char *directory, **found, *path;
+	KeptProgram p, other;
+	Keeper k;
+	int fd;
+
+	keeper_up(&k, FLIGHT(""));
+	keeper_start(&k);
+	kept_program_start(&p, &k);
+	(void)kept_program_ask(&p, "record 100");
+	(void)keeper_end(&k, SIGKILL);
+	path = g_build_filename(k.runtime, "control", NULL);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	g_assert_cmpint(fd, >=, 0);
+	g_assert_cmpint(pwrite(fd, zeros, sizeof(zeros), offsetof(struct abi_control_page, mask)), ==, sizeof(zeros));
+	(void)close(fd);
+	keeper_start(&k);
+	(void)kept_program_ask(&p, "record 100");
+	kept_program_start(&other, &k);
+	(void)kept_program_ask(&other, "record 50");
+	crash(&p);
+	crash(&other);
+	directory = snapshots(&k);
+	found = paths_await(directory, "-crash", 2);
+	{
+		GArray *v = trace_numbers(found[1], "shop:");
+
+		g_assert_cmpuint(v->len, ==, 250);
+		g_array_unref(v);
+	}
+	g_strfreev(found);
+	g_free(directory);
+	g_free(path);
+	keeper_down(&k);
+}
+
 static u32 n_descriptors(pid_t pid)
 {
 	g_autofree char *path = g_strdup_printf("/proc/%d/fd", (int)pid);
@@ -517,6 +558,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/restarts/scribbled", test_scribbled);
 	g_test_add_func("/restarts/reused", test_reused);
 	g_test_add_func("/restarts/unsaid", test_unsaid);
+	g_test_add_func("/restarts/masks", test_masks);
 	g_test_add_func("/restarts/often", test_often);
 	return g_test_run();
 }

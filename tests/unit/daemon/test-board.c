@@ -134,6 +134,15 @@ static void test_slots(Fixture *x, gconstpointer data)
 	g_assert_cmpuint(p->head.generation, !=, generation);
 	g_assert_cmpuint(p->mask[0] >> 9 & 1, ==, 0);
 	g_assert_cmpuint(p->mask[1], ==, 1ull << 9);
+	/* as they are: nobody asks again; half of them stored by who died: they are put right */
+	generation = p->head.generation;
+	board_session_keep(b, 9, other);
+	g_assert_cmpuint(p->head.generation, ==, generation);
+	board_session_keep(b, 9, one);
+	g_assert_cmpuint(p->head.generation, !=, generation);
+	g_assert_cmpuint(p->mask[0] >> 9 & 1, ==, 1);
+	g_assert_cmpuint(p->mask[1], ==, 0);
+	g_assert_cmpuint(p->head.slot_generation[9], ==, g1);
 	/* other rings: they must not */
 	g2 = board_session_renew(b, 9);
 	g_assert_cmpuint(g2, !=, g1);
