@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 
-MODULES = ['virtio_mmio', 'virtio_console', '9pnet_virtio', '9p', 'loop', 'ext4']
+MODULES = ['virtio_mmio', 'virtio_console', '9pnet_virtio', '9p', 'loop', 'crc32c_generic', 'ext4']
 
 
 def dependencies(path):
