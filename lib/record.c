@@ -51,7 +51,8 @@ u64 record_clock_now(const struct record_clock *clock)
 	__asm__ volatile("lfence; rdtsc" : "=a"(low), "=d"(high)::"memory");
 	ticks = low | (u64)high << 32;
 #else
-	__asm__ volatile("isb; mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
+	/* an isb alone does not wait for what loads before it bring, unless a branch depends on it, as in the sequences */
+	__asm__ volatile("dsb ishld; isb; mrs %0, cntvct_el0" : "=r"(ticks)::"memory");
 #endif
 	return (u64)(((unsigned __int128)ticks * mult) >> 32);
 }

@@ -52,5 +52,5 @@ enum record_result record_write_side(struct slot *s, u32 generation, u32 id, u64
 /* Adds n losses of `cause` to the slot's rings; nothing if the slot has another generation. */
 void record_lose(struct slot *s, u32 generation, u64 ids, u32 cause, u64 n);
 
-/* Now, by this clock, ordered behind the loads before it (lfence / isb). */
+/* Now, by this clock, ordered behind the loads before it (lfence / dsb ishld, isb). */
 u64 record_clock_now(const struct record_clock *clock);

@@ -226,8 +226,9 @@ BEGIN \name, x5
 	BODY
 	COUNT	1
 	stlr	x8, [x6]		/* W1, commit; ABI_LINE_OFFSET is 0 */
-#ifdef BROKEN_LATE			/* the commit is not the last instruction */
-	nop
+#ifdef BROKEN_LATE			/* the commit is not the last instruction; an emulator looks for interrupts at jumps */
+	b	7777f
+7777:	nop
 #endif
 #endif
 END \name, SEQUENCE_DONE

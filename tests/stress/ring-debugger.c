@@ -3,12 +3,11 @@
  * SIGKILL at each instruction of every sequence in turn. */
 #include "lib/sequence.h"
 #include "tests/stress/ring.h"
+#include "tests/stress/breakpoint.h"
 
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ptrace.h>
-#include <sys/user.h>
 #include <sys/wait.h>
 
 #define SKIPPED 77
@@ -78,7 +77,6 @@ void mode_step(u32 seconds)
 	region_close(&r);
 }
 
-#if defined(__x86_64__)
 /* ---- each instruction ---- */
 static struct abi_ring *line_of(const struct region *r)
 {
@@ -133,9 +131,9 @@ static void script(const struct region *r)
 	(void)writer_emit(0, 0, 104, false);
 	record_lose(writers.slot, 1, 1ull << 32, ABI_LOST_VFORK, 1);
 	shared->t[0].lost[1]++;
-	/* full, or held, from the next boundary on, as from any lap */
+	/* full, or held, from the next boundary but one on, as from any lap */
 	edge = (line->offset & ~3ull) - (1ull << r->geometry.ring_shift) +
-	       (1ull << r->geometry.sub_shift);
+	       (2ull << r->geometry.sub_shift);
 	if (discard)
 		line->consumed = edge;
 	else
@@ -182,30 +180,25 @@ static void found(u64 address, u32 region, u32 clock)
 	    .address = address, .sequence = (u32)sequence, .region = region, .clock = clock};
 }
 
-/* Plants a breakpoint; returns the bytes that were there. */
-static long plant(pid_t pid, u64 address)
-{
-	long text = ptrace(PTRACE_PEEKTEXT, pid, address, 0);
-
-	(void)ptrace(PTRACE_POKETEXT, pid, address, (text & ~0xffl) | 0xcc);
-	return text;
-}
-
-/* From the start of a sequence to its end, step by step. A repeated move is cut short: the region
+/* From the start of a sequence to its end, step by step. A repeated move (x86-64) is cut short: the region
  * is thrown away afterwards. */
 static bool step_through(pid_t pid, u32 region, u32 clock)
 {
 	struct user_regs_struct regs;
+#if defined(__x86_64__)
 	u64 before = 0;
+#endif
 	int status;
 
-	while (ptrace(PTRACE_GETREGS, pid, 0, &regs) == 0 && sequence_at(regs.rip) >= 0) {
-		found(regs.rip, region, clock);
+	while (break_registers(pid, &regs) && sequence_at(BREAK_PC(&regs)) >= 0) {
+		found(BREAK_PC(&regs), region, clock);
+#if defined(__x86_64__)
 		if (regs.rip == before && regs.rcx > 1) {
 			regs.rcx = 1;
-			(void)ptrace(PTRACE_SETREGS, pid, 0, &regs);
+			break_set_registers(pid, &regs);
 		}
 		before = regs.rip;
+#endif
 		(void)ptrace(PTRACE_SINGLESTEP, pid, 0, 0);
 		if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
 			return false;
@@ -238,7 +231,7 @@ static void find_instructions(const struct region *r, u32 region, u32 clock)
 	}
 	(void)waitpid(pid, &status, 0);
 	for (u32 i = 0; i < n && WIFSTOPPED(status); i++)
-		text[i] = plant(pid, sequence_first[i].start);
+		text[i] = break_plant(pid, sequence_first[i].start);
 	while (WIFSTOPPED(status)) {
 		int i;
 
@@ -246,22 +239,23 @@ static void find_instructions(const struct region *r, u32 region, u32 clock)
 		(void)waitpid(pid, &status, 0);
 		if (!WIFSTOPPED(status))
 			break;
-		(void)ptrace(PTRACE_GETREGS, pid, 0, &regs);
-		regs.rip--;
-		i = sequence_at(regs.rip);
+		if (!break_registers(pid, &regs))
+			bad("a stopped process without registers");
+		BREAK_PC(&regs) -= BREAK_AHEAD;
+		i = sequence_at(BREAK_PC(&regs));
 		if (WSTOPSIG(status) != SIGTRAP || i < 0) {
 			bad("the script stopped with %x", (unsigned)status);
 			(void)kill(pid, SIGKILL);
 			(void)waitpid(pid, &status, 0);
 			return;
 		}
-		(void)ptrace(PTRACE_SETREGS, pid, 0, &regs);
+		break_set_registers(pid, &regs);
 		(void)ptrace(PTRACE_POKETEXT, pid, sequence_first[i].start, text[i]);
 		if (!step_through(pid, region, clock)) {
 			bad("the script ended inside a sequence");
 			return;
 		}
-		(void)plant(pid, sequence_first[i].start);
+		(void)break_plant(pid, sequence_first[i].start);
 	}
 	if (WIFEXITED(status) && WEXITSTATUS(status) == SKIPPED)
 		exit(SKIPPED);
@@ -288,13 +282,13 @@ static void check_coverage(void)
 		for (u32 k = 0; k < n_instructions; k++) {
 			if (instructions[k].sequence != i)
 				continue;
-			if (instructions[k].address > next + (first ? 0 : 15))
+			if (instructions[k].address > next + (first ? 0 : BREAK_LONGEST))
 				bad("sequence %u: bytes %lu to %lu were never executed", i,
 				    next - at, instructions[k].address - at);
 			next = instructions[k].address;
 			first = false;
 		}
-		if (next + 15 < end)
+		if (next + BREAK_LONGEST < end)
 			bad("sequence %u: bytes %lu to %lu were never executed", i, next - at,
 			    end - at);
 	}
@@ -305,7 +299,7 @@ static void check_coverage(void)
 static void kill_at(struct region *r, const struct instruction *what, u64 *hits)
 {
 	u64 count = check_quiet(r, 0, ~0u), lost = check_lost(r, false), now_count, now_lost;
-	/* the last but one, lib/sequence-x86_64.S */
+	/* the last but one, lib/sequence-*.S */
 	bool in_base = what->sequence + 2 == (u32)(sequence_last - sequence_first);
 	struct state *s = &shared->t[0];
 	int status;
@@ -323,7 +317,7 @@ static void kill_at(struct region *r, const struct instruction *what, u64 *hits)
 		_exit(0);
 	}
 	(void)waitpid(pid, &status, 0);
-	(void)plant(pid, what->address);
+	(void)break_plant(pid, what->address);
 	(void)ptrace(PTRACE_CONT, pid, 0, 0);
 	(void)waitpid(pid, &status, 0);
 	if (WIFSTOPPED(status) && WSTOPSIG(status) == SIGTRAP) {
@@ -407,10 +401,3 @@ void mode_instructions(u32 seconds)
 	if (hits != n_instructions)
 		bad("only %lu of %u breakpoints were hit", hits, n_instructions);
 }
-#else
-void mode_instructions(u32 seconds)
-{
-	printf("  breakpoints are planted on x86-64 only\n");
-	exit(SKIPPED);
-}
-#endif

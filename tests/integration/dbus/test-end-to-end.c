@@ -260,9 +260,10 @@ static void snapshot_of_a_crash(Town *t, const void *unused)
 	program_start(t);
 	tell(t, "record 500", "recorded 500");
 	tell(t, "signal 11", NULL);
-	g_assert_true(WIFSIGNALED(reap(&t->program)));
+	/* not reaped before it is known of: a kernel before 6.15 says how it ended by the zombie alone */
 	private_bus_await(t->b, &h.crashed);
 	private_bus_await(t->b, &h.saved);
+	g_assert_true(WIFSIGNALED(reap(&t->program)));
 	g_assert_true(g_str_has_prefix(h.command, "subject"));
 	holds(t, "show flight", h.path);
 	if (reader_there()) {

@@ -4,6 +4,19 @@
 const char *const writer_names[N_WRITERS] = {"counter", "monotonic", "side-counter",
 					     "side-monotonic"};
 
+/* Nanoseconds, or near enough: the counter of x86-64 is about as fast, the other one is told. */
+static u64 counter_mult(void)
+{
+#if defined(__aarch64__)
+	u64 hz;
+
+	__asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+	return (NSEC_PER_SEC << 32) / hz;
+#else
+	return 1ull << 32;
+#endif
+}
+
 void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts)
 {
 	static const u32 rings[] = {0, 1};
@@ -26,7 +39,7 @@ void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts)
 	r->ids = 0x11111111 | 0x22222222ull << 32;
 	r->clock.kind = w == WRITER_COUNTER || w == WRITER_SIDE_COUNTER ? ABI_CLOCK_COUNTER
 									: ABI_CLOCK_MONOTONIC;
-	r->clock.mult = 1ull << 32;
+	r->clock.mult = counter_mult();
 	r->target = w == WRITER_COUNTER || w == WRITER_MONOTONIC ? 1 : 2;
 	/* CPU 7 writes to ring 1 */
 	for (u32 i = 0; i < ABI_MAX_CPUS; i++)
@@ -63,6 +76,15 @@ enum record_result ring_write(struct ring *r, u32 id, const void *data, u32 size
 	if (size)
 		memcpy(head + RECORD_HEADROOM, data, size);
 	return ring_write_parts(r, id, &part, 1);
+}
+
+void ring_age(struct ring *r)
+{
+	u64 now;
+
+	while ((now = record_clock_now(&r->clock)) < RING_AGE)
+		g_usleep((RING_AGE - now) / 1000 + 1); /* the clock began with the machine: until there was such a time */
+	r->reader.line->base = MIN(r->reader.line->base, now - RING_AGE);
 }
 
 u64 ring_offset(const struct ring *r)

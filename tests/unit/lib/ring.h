@@ -42,6 +42,10 @@ struct ring {
 void ring_init(struct ring *r, enum writer w, u32 policy, u32 contexts);
 void ring_deinit(struct ring *r);
 
+/* The target ring's base becomes too old for a compact record, as after a long silence. */
+#define RING_AGE (5 * NSEC_PER_SEC)
+void ring_age(struct ring *r);
+
 enum record_result ring_write_parts(struct ring *r, u32 id, const struct record_part *parts, u32 n);
 /* one head part */
 enum record_result ring_write(struct ring *r, u32 id, const void *data, u32 size);

@@ -121,7 +121,7 @@ static void test_extended(gconstpointer data)
 
 	ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, 0);
 	g_assert_cmpint(ring_write(&r, 9, "abcd", 4), ==, RECORD_DONE);
-	r.reader.line->base -= 1ull << 33;
+	ring_age(&r);
 	g_assert_cmpint(ring_write(&r, 0x1234, "efgh", 4), ==, RECORD_DONE);
 	p = r.reader.data + 128 + 12;
 	memcpy(&half, p, 2);
