@@ -4,6 +4,7 @@
 #include "tests/integration/daemon/disk.h"
 #include "tests/integration/daemon/writing.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -618,10 +619,19 @@ static void limit_descriptors(bool limited)
 static void test_no_descriptors(House *h, gconstpointer unused)
 {
 	char *output = output_of(h);
+	cpu_set_t all, one;
 	SessionInfo i;
 	Program p;
+	int cpu = 0;
 
+	/* another processor would be another stream, whose file needs a descriptor indeed */
+	g_assert_cmpint(sched_getaffinity(0, sizeof(all), &all), ==, 0);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
 	program_start(h, &p, 0);
+	g_assert_cmpint(sched_setaffinity(p.pid, sizeof(one), &one), ==, 0);
 	(void)program_ask(&p, "record 10");
 	house_until(h, enough_written, &(Traces){ h, 10 });
 	limit_descriptors(true);
