@@ -48,7 +48,7 @@ enum record_result writer_emit(u32 who, u32 kind, u32 fill, bool side)
 		struct pay pay;
 	} head;
 	struct state *s = &shared->t[who];
-	struct record_part parts[2] = {{&head.pay, PAY_HEAD, 0}};
+	struct record_part parts[3] = {{&head.pay, PAY_HEAD, 0}};
 	static __thread struct {
 		u64 headroom;
 		u8 bytes[PAY_LONG + 8];
@@ -80,8 +80,10 @@ enum record_result writer_emit(u32 who, u32 kind, u32 fill, bool side)
 		parts[0] = (struct record_part){long_head.bytes, PAY_LONG, 0};
 	} else if (fill == PAY_LONG) {
 		parts[0].size = sizeof(head.pay);
-		parts[n++] = (struct record_part){long_tail + sizeof(head.pay),
-						  PAY_LONG - sizeof(head.pay), 0};
+		/* one that has a piece of every size, and one that is copied otherwise */
+		parts[n++] = (struct record_part){long_tail + sizeof(head.pay), 127, 0};
+		parts[n++] = (struct record_part){long_tail + sizeof(head.pay) + 127,
+						  PAY_LONG - sizeof(head.pay) - 127, 0};
 	} else if (head.pay.number % 16 == 3) {
 		/* gathered by the sequence */
 		parts[n++] = (struct record_part){head.pay.fill, fill, 0};

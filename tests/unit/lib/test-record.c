@@ -297,7 +297,7 @@ static void free_edge(u8 *p, u32 size)
 
 static void test_parts(gconstpointer data)
 {
-	for (u32 n = 0; n < 700; n += n < 40 ? 1 : 61) {
+	for (u32 n = 0; n < 1300; n += n < 40 ? 1 : 61) {
 		struct ring r;
 		u8 *blob = at_the_edge(n), *string = at_the_edge(n);
 		u64 head[3] = {0, 0x0807060504030201, 0};
