@@ -57,6 +57,12 @@ void feed_mark(Feed *f, BookmarkPage *pages)
 		f->streams[i].page = bookmarks_at(pages, i);
 }
 
+void feed_look_back(Feed *f)
+{
+	for (u32 i = 0; i < f->n_streams; i++)
+		f->streams[i].skipped = stream_before(&f->streams[i].stream);
+}
+
 void stream_counters_add(StreamCounters *sum, const StreamCounters *more)
 {
 	sum->kept += more->kept;

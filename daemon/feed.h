@@ -21,6 +21,7 @@ typedef struct {
 	u64 n_records;	       /* in `live` */
 	StreamCounters before; /* the stream's when the present trace began */
 	u64 given;	       /* as feed_give() found it last */
+	u64 skipped;	       /* stream_before() when it began: does not change */
 } FeedStream;
 
 typedef struct {
@@ -58,6 +59,8 @@ struct Feed {
 int feed_new(Feed **ret, const char *label, u8 *map, int fd, const struct geometry *g,
 	     const struct record_clock *clock, const Cpus *cpus);
 Feed *feed_free(Feed *f);
+/* Streams begin, or go on, where they are now: before a consumer has the feed. */
+void feed_look_back(Feed *f);
 /* Takes the pages (as many as there are rings): from now on what is written is marked there. Before a consumer has the feed. */
 void feed_mark(Feed *f, BookmarkPage *pages);
 DEFINE_CLEANUP(Feed *, feed_free)

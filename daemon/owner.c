@@ -421,9 +421,10 @@ static bool ring_count(const Owner *o, u32 ring, u64 limit, OwnerCounters *ret)
 }
 
 /* Of what was overwritten: what nobody had taken, where nobody takes any more. The stream is ours then. */
-static u64 untaken(const StreamCounters *taken, u64 overwritten)
+static u64 untaken(const FeedStream *s, u64 overwritten)
 {
-	u64 n = add(add(taken->kept, taken->corrupt), taken->overwritten);
+	const StreamCounters *taken = &s->stream.counters;
+	u64 n = add(add(add(taken->kept, taken->corrupt), taken->overwritten), s->skipped);
 
 	return overwritten > n ? overwritten - n : 0;
 }
@@ -436,6 +437,9 @@ static void feed_count(const Owner *o, u64 left, OwnerCounters *c)
 	StreamCounters sums;
 	double fill;
 
+	/* what was gone before there was a feed, it has not counted */
+	for (u32 i = 0; i < o->feed->n_streams; i++)
+		left = add(left, o->feed->streams[i].skipped);
 	feed_sums(o->feed, &sums, &fill);
 	if (o->given)
 		c->fill = fill;
@@ -465,7 +469,7 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 			break;
 		}
 		if (o->feed && !o->given)
-			left = add(left, untaken(&o->feed->streams[i].stream.counters, ring.overwritten));
+			left = add(left, untaken(&o->feed->streams[i], ring.overwritten));
 		counters_add(&now, &ring);
 	}
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)

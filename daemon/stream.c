@@ -503,6 +503,14 @@ bool stream_ready(const Stream *s, bool partial)
 	return partial ? offset != s->done : offset - sub_of(s, s->done) >= s->reader.sub_size;
 }
 
+u64 stream_before(const Stream *s)
+{
+	const StreamCounters *c = &s->counters;
+	u64 ours = add(add(c->kept, c->corrupt), c->overwritten);
+
+	return s->overwrite && s->tally.counted != UINT64_MAX ? s->tally.counted - MIN(s->tally.counted, ours) : 0;
+}
+
 u64 stream_unsaid(Stream *s, u64 *ret_discarded)
 {
 	u64 now, unsaid;

@@ -109,6 +109,8 @@ void stream_resume(Stream *s, const StreamProgress *p);
 
 /* True if there is a whole sub-buffer to take, or (partial) any record at all. Cheap: looks at the position only. */
 bool stream_ready(const Stream *s, bool partial);
+/* Under `overwrite`: records that were overwritten before this stream began, and that its counters do not have. */
+u64 stream_before(const Stream *s);
 /* Losses so far that no packet has said yet: for a last, empty packet. Remembers that they are said; *ret_discarded is what
  * that packet's `discarded` has to be. */
 u64 stream_unsaid(Stream *s, u64 *ret_discarded);

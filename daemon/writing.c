@@ -267,13 +267,14 @@ int writing_feed(Owner *o, u32 marks, const char *output)
 		return r;
 	/* every id keeps its meaning: it may be in a trace that is open still */
 	owner_pin(o);
-	if (marks == 0) {
+	if (marks == 0)
 		state_marks_reserve(o);
-		return 0;
-	}
-	if (!state_marks_claim(o, marks))
-		return -EBADMSG;
-	return resume_feed(o->feed, output);
+	else if (!state_marks_claim(o, marks))
+		r = -EBADMSG;
+	else
+		r = resume_feed(o->feed, output);
+	feed_look_back(o->feed);
+	return r;
 }
 
 int writing_add(Writing *w, Owner *o)
