@@ -7,6 +7,8 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 static const char config[] = "daemon: { sync_timeout = \"300ms\"; };"
@@ -79,6 +81,31 @@ static void test_deaf(House *h, gconstpointer unused)
 	attack(h, "deaf");
 	/* it asked again for everybody, but not once per deaf ear */
 	g_assert_cmpuint(board_generation(h->manager->ground.board) - generation, <=, 4);
+}
+
+typedef struct {
+	House *h;
+	u32 generation;
+} Asked;
+
+static bool asks_again(void *userdata)
+{
+	Asked *a = userdata;
+
+	return board_generation(a->h->manager->ground.board) != a->generation;
+}
+
+/* A program whose patience was over before it was read: of its own accord it would not ask again, so all are asked to. */
+static void test_gave_up(House *h, gconstpointer unused)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	Asked a = { h, board_generation(h->manager->ground.board) };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	(void)g_snprintf(address.sun_path, sizeof(address.sun_path), "%s/producer.sock", h->runtime);
+	g_assert_cmpint(connect(fd, (struct sockaddr *)&address, sizeof(address)), ==, 0);
+	(void)close(fd);
+	house_until(h, asks_again, &a);
 }
 
 static void test_scribble(House *h, gconstpointer unused)
@@ -189,6 +216,7 @@ int main(int argc, char **argv)
 	ADD("flood", test_flood);
 	ADD("descriptors", test_descriptors);
 	ADD("deaf", test_deaf);
+	ADD("gave-up", test_gave_up);
 	ADD("scribble", test_scribble);
 	ADD("counters", test_counters);
 	return g_test_run();
