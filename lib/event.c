@@ -233,8 +233,8 @@ static bool record_refused(const struct tracer_event *event, u32 signature)
 	return false;
 }
 
-/* No answer of this generation: it is asked for, and each slot says what it knows. Sessions with an answer come
- * here too when the record is in several pieces. */
+/* No answer of this generation: it is asked for, and each slot says what it knows. Or a slot has no ring of the
+ * generation that it was answered with, or something of its own to do with this event. */
 static __attribute__((noinline)) void record_all(const struct tracer_event *event, u64 wanted,
 						 const struct record_part *part, u32 n)
 {
@@ -265,22 +265,6 @@ static __attribute__((noinline)) void record_all(const struct tracer_event *even
 		request_event(index);
 }
 
-void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
-		    struct tracer_part *part, uint32_t n)
-{
-	if (!record_refused(event, signature))
-		record_all(event, wanted, (const struct record_part *)part, n);
-}
-
-/* What the short way could not do, for the slots in `wanted`. */
-static __attribute__((noinline)) void record_rest(const struct tracer_event *event, u64 wanted, void *head,
-						  u32 size)
-{
-	const struct record_part part = { head, size, 0 };
-
-	record_all(event, wanted, &part, 1);
-}
-
 /* The usual record for slot i; false: it was not written, and nothing has happened. mult: 0 if it is not known. With an
  * answer of the page's own generation, the slots are those of the page. */
 static inline bool record_quickly(const struct tracer_event *event, size_t i, u64 ids, u64 mult, void *head, u32 size)
@@ -295,12 +279,11 @@ static inline bool record_quickly(const struct tracer_event *event, size_t i, u6
 	return likely(generation && id) && quick_write(s, generation, id, ids, mult, head, size) == SEQUENCE_DONE;
 }
 
-/* The same once more, for the one slot in `wanted`, with all that a record can meet. Into the ring that is there, as long
- * as there is one: the records before it went there. */
-static __attribute__((noinline)) void record_again(const struct tracer_event *event, u64 wanted, void *head,
-						   u32 size)
+/* For the one slot in `wanted`, with all that a record can meet. Into the ring that is there, as long as there is one: the
+ * records before it went there. */
+static __attribute__((noinline)) void record_slot(const struct tracer_event *event, u64 wanted,
+						  const struct record_part *part, u32 n)
 {
-	const struct record_part part = { head, size, 0 };
 	size_t i = (size_t)__builtin_ctzll(wanted);
 	struct slot *s = &process.slots[i];
 	/* acquire: pairs with the release in slot_attach() */
@@ -309,25 +292,50 @@ static __attribute__((noinline)) void record_again(const struct tracer_event *ev
 
 	if (!generation || !id ||
 	    record_write(s, generation, id, fork_identity(), load_relaxed_u32(&process.producer), &process.clock,
-			 &part, 1) == RECORD_STALE)
-		record_rest(event, wanted, head, size);
+			 part, n) == RECORD_STALE)
+		record_all(event, wanted, part, n);
 }
 
-/* Several sessions, or a clock that is read by a call. */
+void tracer_record_(const struct tracer_event *event, uint64_t wanted, uint32_t signature,
+		    struct tracer_part *part, uint32_t n)
+{
+	if (record_refused(event, signature))
+		return;
+	if (wanted == TRACER_ASK_) {
+		record_all(event, wanted, (const struct record_part *)part, n);
+		return;
+	}
+	for (; wanted; wanted &= wanted - 1)
+		record_slot(event, wanted & -wanted, (const struct record_part *)part, n);
+}
+
+/* The same once more for the one slot in `wanted`, whatever the short way could not do. */
+static __attribute__((noinline)) void record_again(const struct tracer_event *event, u64 wanted, void *head,
+						   u32 size)
+{
+	const struct record_part part = { head, size, 0 };
+
+	record_slot(event, wanted, &part, 1);
+}
+
+/* Several sessions, a clock that is read by a call, or more than the short way takes. */
 static __attribute__((noinline)) void record_each(const struct tracer_event *event, u64 wanted, void *head,
 						  u32 size)
 {
+	bool quick = sequence_offset && quick_size(size);
 	u64 ids;
 
-	if (wanted == TRACER_ASK_ || !sequence_offset || !quick_size(size)) {
-		record_rest(event, wanted, head, size);
+	if (wanted == TRACER_ASK_) {
+		const struct record_part part = { head, size, 0 };
+
+		record_all(event, wanted, &part, 1);
 		return;
 	}
 	ids = fork_identity();
 	for (; wanted; wanted &= wanted - 1) {
 		size_t i = (size_t)__builtin_ctzll(wanted);
 
-		if (unlikely(!record_quickly(event, i, ids, 0, head, size)))
+		if (unlikely(!quick || !record_quickly(event, i, ids, 0, head, size)))
 			record_again(event, 1ull << i, head, size);
 	}
 }

@@ -101,9 +101,9 @@ static enum record_result attempt(struct request *q, int r, const struct record_
 		switch (r) {
 		case SEQUENCE_DONE:
 			return RECORD_DONE;
-		case SEQUENCE_DONE_BASE:
+		case SEQUENCE_DONE_FULL:
 			/* bounded, and may be left undone: a stale base only costs extended records */
-			while (turns++ < TURNS &&
+			while (q->renew && turns++ < TURNS &&
 			       sequence_base(q, sequence_area()) == SEQUENCE_ABORT)
 				;
 			return RECORD_DONE;

@@ -250,6 +250,7 @@ FINISH \name
 BEGIN sequence_full
 	LOAD
 	str	w3, [x0, REQUEST_RING]
+	str	wzr, [x0, REQUEST_RENEW]
 	ldr	w13, [x0, REQUEST_STEP]
 	ldr	x14, [x2, SLOT_SUB_MASK]
 	add	x14, x14, 1
@@ -335,6 +336,7 @@ BEGIN sequence_full
 	str	x12, [x17, ABI_SUB_LOST]
 	str	xzr, [x17, ABI_SUB_END]
 	mov	x15, ABI_SUB_HEADER
+	str	w15, [x0, REQUEST_RENEW]	/* anything but 0 */
 	add	x16, x13, ABI_SUB_HEADER
 	b	8040b			/* always compact: the begin time is its own */
 
@@ -355,6 +357,7 @@ BEGIN sequence_full
 	stp	w10, w11, [x17]
 	str	x9, [x17, 8]
 	add	x17, x17, ABI_RECORD_EXTENDED
+	str	w14, [x0, REQUEST_RENEW]
 
 8050:
 #ifdef BROKEN_EXACT			/* `end` is left as it was */
@@ -435,7 +438,7 @@ BEGIN sequence_full
 
 8070:	COUNT	1
 	stlr	x8, [x6]		/* W1, commit */
-END sequence_full, SEQUENCE_DONE_BASE		/* after an exact fit too: harmless, the newest wins */
+END sequence_full, SEQUENCE_DONE_FULL
 8010:	mov	w9, ABI_LOST_BIG
 	b	8018f
 8011:	str	w13, [x0, REQUEST_NEED]

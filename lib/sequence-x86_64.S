@@ -170,10 +170,10 @@ sequence_first:
 7002:
 .endm
 
-/* ecx bytes from rsi to rdi, 16 at a time; clobbers rax, rcx, xmm0 to xmm3. `rep movsb` takes as long to begin as this to copy
+/* ecx bytes from rsi to rdi, 16 at a time; odd: not a multiple of 4. Clobbers rax, rcx, xmm0 to xmm3. `rep movsb` takes as long to begin as this to copy
  * a kilobyte. */
 #define PART_PIECES_MAX 1024
-.macro PIECES
+.macro PIECES odd
 8056:	sub	$64, %ecx
 	jb	8057f
 	movdqu	(%rsi), %xmm0
@@ -207,6 +207,7 @@ sequence_first:
 	mov	%eax, (%rdi)
 	add	$4, %rsi
 	add	$4, %rdi
+	.if	\odd
 8058:	test	$2, %cl
 	jz	8058f
 	movzwl	(%rsi), %eax
@@ -219,6 +220,7 @@ sequence_first:
 	mov	%al, (%rdi)
 	inc	%rsi
 	inc	%rdi
+	.endif
 8058:
 .endm
 
@@ -355,6 +357,7 @@ FINISH \name
 BEGIN sequence_full, 1
 	LOAD	%rbx
 	mov	%eax, REQUEST_RING(%rdi)
+	movl	$0, REQUEST_RENEW(%rdi)
 	mov	REQUEST_STEP(%rdi), %ebp
 	mov	SLOT_SUB_MASK(%rbx), %r13
 	inc	%r13
@@ -430,6 +433,7 @@ BEGIN sequence_full, 1
 	add	ABI_LINE_LOST + 56(%r9), %rdx
 	mov	%rdx, ABI_SUB_LOST(%r8)
 	movq	$0, ABI_SUB_END(%r8)
+	movl	$1, REQUEST_RENEW(%rdi)
 	mov	$ABI_SUB_HEADER, %r14d
 	lea	ABI_SUB_HEADER(%rbp), %r12
 	jmp	8040b			/* always compact: the begin time is its own */
@@ -442,6 +446,7 @@ BEGIN sequence_full, 1
 	mov	%rsi, %r8
 	and	SLOT_RING_MASK(%rbx), %r8
 	lea	ABI_RECORD_EXTENDED(%r10, %r8), %r8
+	movl	$1, REQUEST_RENEW(%rdi)
 	mov	REQUEST_IDLEN(%rdi), %edx
 	and	$0xFFFF0000, %edx
 	add	$((ABI_RECORD_EXTENDED - ABI_RECORD_HEADER) << 16 | ABI_ID_EXTENDED), %edx
@@ -476,8 +481,12 @@ BEGIN sequence_full, 1
 	mov	REQUEST_BODY(%rbx), %rsi
 	mov	REQUEST_BYTES(%rbx), %ecx
 	cmp	$SEQUENCE_FAST_MAX, %ecx
-	ja	8052f
+	ja	8051f
 	COPY	%rsi, %rdi
+	jmp	8053f
+8051:	cmp	$PART_PIECES_MAX, %ecx
+	ja	8052f
+	PIECES	0
 	jmp	8053f
 8052:	rep movsb
 8053:	mov	REQUEST_N_PARTS(%rbx), %r12d
@@ -491,7 +500,7 @@ BEGIN sequence_full, 1
 	jne	8060f
 	cmp	$PART_PIECES_MAX, %ecx
 	ja	8059f
-	PIECES
+	PIECES	1
 	jmp	8055f
 8059:	rep movsb
 8055:	add	$PART_STRIDE, %r13
@@ -538,7 +547,7 @@ BEGIN sequence_full, 1
 8070:	mov	%r14, %rsi
 	COUNT	1
 	mov	%rsi, ABI_LINE_OFFSET(%r9)	/* W1, commit */
-END sequence_full, SEQUENCE_DONE_BASE, 1	/* after an exact fit too: harmless, the newest wins */
+END sequence_full, SEQUENCE_DONE_FULL, 1
 8010:	movl	$ABI_LOST_BIG, REQUEST_CAUSE(%rdi)
 	LEAVE	SEQUENCE_LOST
 8011:	mov	%ebp, REQUEST_NEED(%rdi)

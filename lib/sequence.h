@@ -28,6 +28,7 @@
 #define REQUEST_AMOUNT     72
 #define REQUEST_HEAD       80
 #define REQUEST_EDGE       84
+#define REQUEST_RENEW      88
 #define PART_DATA          0
 #define PART_SIZE          8
 #define PART_STRING        12
@@ -51,7 +52,7 @@
 #define SEQUENCE_STALE     2 /* the slot has another generation */
 #define SEQUENCE_NO_RING   3 /* the thread has no rseq, or this CPU has no ring */
 #define SEQUENCE_SLOW      4 /* the fast form cannot: take the full one */
-#define SEQUENCE_DONE_BASE 5 /* committed, and `base` is to be moved */
+#define SEQUENCE_DONE_FULL 5 /* committed by the full form: `base` is to be moved if `renew` is set */
 #define SEQUENCE_NO_FIT    6 /* publish the boundary (REQUEST_NEED is set), then again */
 #define SEQUENCE_LOST      7 /* to be counted; the cause is in the request */
 #define SEQUENCE_CLOCK     8 /* `now` is older than the ring's `last`: read the clock again */
@@ -81,6 +82,7 @@ struct request {
 	u64 amount; /* sequence_lost: how many */
 	u32 head;   /* of body, exact: where the parts begin */
 	u32 edge;   /* out: not 0 if a boundary was published, or would have been by an attempt that was restarted */
+	u32 renew;  /* out, full form: not 0 if it entered a sub-buffer or is extended, so that `base` is to be moved to `now` */
 };
 
 #define REQUEST_AT(f, o) _Static_assert(offsetof(struct request, f) == (o), "request." #f)
@@ -100,6 +102,7 @@ REQUEST_AT(parts, REQUEST_PARTS);
 REQUEST_AT(amount, REQUEST_AMOUNT);
 REQUEST_AT(head, REQUEST_HEAD);
 REQUEST_AT(edge, REQUEST_EDGE);
+REQUEST_AT(renew, REQUEST_RENEW);
 _Static_assert(offsetof(struct record_part, data) == PART_DATA, "record_part.data");
 _Static_assert(offsetof(struct record_part, size) == PART_SIZE, "record_part.size");
 _Static_assert(offsetof(struct record_part, string) == PART_STRING, "record_part.string");
@@ -110,7 +113,7 @@ _Static_assert(sizeof(struct record_part) == PART_STRIDE, "record_part");
  * still has it. `body` is readable up to a multiple of 4. */
 int sequence_fast_counter(const void *body, u64 mult, const struct slot *s, u32 generation, u32 idlen, void *area);
 int sequence_fast_given(const void *body, u64 now, const struct slot *s, u32 generation, u32 idlen, void *area);
-/* Any record: enters a sub-buffer, extended, exact fit (sets `edge`), parts. */
+/* Any record: enters a sub-buffer, extended (both set `renew`), exact fit (sets `edge`), parts. */
 int sequence_full(struct request *q, void *area);
 /* Publishes the boundary in front of a record that does not fit, and nothing else. SEQUENCE_SLOW: there was nothing to do. */
 int sequence_boundary(struct request *q, void *area);

@@ -181,6 +181,7 @@ static int full_locked(struct request *q)
 	if (r != SEQUENCE_DONE)
 		return r;
 	q->ring = v.ring;
+	q->renew = 0;
 	if (ABI_SUB_HEADER + ABI_RECORD_EXTENDED - ABI_RECORD_HEADER + step > sub_size) {
 		q->cause = ABI_LOST_BIG;
 		return SEQUENCE_LOST;
@@ -204,10 +205,12 @@ static int full_locked(struct request *q)
 		header->lost = lost_sum(&v);
 		header->end = 0;
 		start = ABI_SUB_HEADER;
+		q->renew = 1;
 		if (preempted())
 			return SEQUENCE_ABORT;
 	} else if (q->now - load_relaxed_u64(&v.line->base) >= ABI_COMPACT_LIMIT) {
 		extended = ABI_RECORD_EXTENDED - ABI_RECORD_HEADER;
+		q->renew = 1;
 	}
 	step += extended;
 	end = in + start + step;
@@ -236,7 +239,7 @@ static int full_locked(struct request *q)
 	if (preempted())
 		return SEQUENCE_ABORT;
 	publish(&v, v.position + start + step, 1);
-	return SEQUENCE_DONE_BASE;
+	return SEQUENCE_DONE_FULL;
 }
 
 int sequence_full(struct request *q, void *area)

@@ -21,8 +21,8 @@ bool check_record(const struct record *r, u64 floor, u32 ring, struct pay *ret)
 		bad("ring %u: id %u, length %u", ring, r->id, r->length);
 		return false;
 	}
-	if (bytes == PAY_LONG) {
-		for (u32 i = sizeof(*ret); i < PAY_LONG; i++)
+	if (bytes == PAY_LONG || bytes == PAY_MIDDLE) {
+		for (u32 i = sizeof(*ret); i < bytes; i++)
 			if (fields[i] != pay_tail(i)) {
 				bad("ring %u: torn in a long record at %u", ring, i);
 				return false;

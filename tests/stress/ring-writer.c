@@ -77,7 +77,7 @@ enum record_result writer_emit(u32 who, u32 kind, u32 fill, bool side)
 		if (!long_head.bytes[PAY_LONG - 1])
 			memcpy(long_head.bytes + sizeof(head.pay), long_tail + sizeof(head.pay),
 			       PAY_LONG - sizeof(head.pay));
-		parts[0] = (struct record_part){long_head.bytes, PAY_LONG, 0};
+		parts[0] = (struct record_part){long_head.bytes, head.pay.number & 2 ? PAY_MIDDLE : PAY_LONG, 0};
 	} else if (fill == PAY_LONG) {
 		parts[0].size = sizeof(head.pay);
 		/* one that has a piece of every size, and one that is copied otherwise */

@@ -36,6 +36,9 @@ static inline u32 id_kind(u32 id)
 /* Records of this size keep a sequence running for microseconds. Behind struct pay they are a
  * constant. */
 #define PAY_LONG 40000u
+/* And some of those in their place: a head too large for the loop of the usual record, with a piece of every size behind
+ * the contexts. */
+#define PAY_MIDDLE 340u
 
 /* What a thread says about itself, in memory shared with the checker; kind 1 is its signal handler.
  */

@@ -420,6 +420,33 @@ static void test_extended(gconstpointer data)
 	ring_deinit(&r);
 }
 
+/* `base` is the time of the last entry or extended record: others leave it alone, also those of the full sequence, which
+ * would pay for moving it as much as for being stored. */
+static void test_base(gconstpointer data)
+{
+	static const u32 sizes[] = { 8, 240, 300, 1000, 1500 };
+	static u8 bytes[1500];
+
+	for (u32 i = 0; i < ELEMENTSOF(sizes); i++) {
+		struct record_part parts[] = { { bytes + RECORD_HEADROOM, 8, 0 }, { bytes, sizes[i], 0 } };
+		struct ring r;
+		u64 base;
+
+		ring_init(&r, GPOINTER_TO_UINT(data), ABI_POLICY_OVERWRITE, 0);
+		g_assert_cmpint(ring_write(&r, 1, bytes, 8), ==, RECORD_DONE);
+		base = r.reader.line->base;
+		g_assert_cmpuint(base, ==, ((const struct abi_sub *)r.reader.data)->begin);
+		g_assert_cmpint(ring_write(&r, 1, bytes, sizes[i]), ==, RECORD_DONE);
+		g_assert_cmpint(ring_write_parts(&r, 1, parts, ELEMENTSOF(parts)), ==, RECORD_DONE);
+		g_assert_cmpuint(r.reader.line->base, ==, base);
+		ring_age(&r);
+		base = r.reader.line->base;
+		g_assert_cmpint(i & 1 ? ring_write(&r, 1, bytes, 4) : ring_write_parts(&r, 1, parts, 1), ==, RECORD_DONE);
+		g_assert_cmpuint(r.reader.line->base, >, base);
+		ring_deinit(&r);
+	}
+}
+
 /* extended records that fit exactly, or not by the 8 bytes more */
 static void test_extended_fit(gconstpointer data)
 {
@@ -847,6 +874,7 @@ int main(int argc, char **argv)
 	ring_test_add("parts/string-shortened", test_string_shortened);
 	ring_test_add("parts/head-edge", test_head_edge);
 	ring_test_add("extended/base", test_extended);
+	ring_test_add("base", test_base);
 	ring_test_add("extended/fit", test_extended_fit);
 	ring_test_add("stale", test_stale);
 	ring_test_add("lose", test_lose);
