@@ -10,13 +10,14 @@ struct connection {
 	int fd;
 	u64 inode;    /* of the socket: what the number must still name when we use or close it */
 	u64 deadline; /* CLOCK_MONOTONIC, ns */
+	u32 looks;    /* that were made behind it, without waiting */
 };
 
 u64 connection_now(void);
 
-/* All: 0 or -errno; -ETIMEDOUT when the deadline passes, -ECONNRESET when the peer hangs up, -EBADF when
- * the program has closed the descriptor, or opened another under its number. *ret names the descriptor
- * from the moment there is one. */
+/* All: 0 or -errno; -ETIMEDOUT when the deadline has passed and nothing is there that could be had without waiting,
+ * -ECONNRESET when the peer hangs up, -EBADF when the program has closed the descriptor, or opened another under its
+ * number. *ret names the descriptor from the moment there is one. */
 int connection_open(struct connection *ret, const char *path, u64 deadline);
 /* The same without waiting, not even for room in the daemon's queue (-EAGAIN), and nothing is waited for afterwards. */
 int connection_try(struct connection *ret, const char *path);

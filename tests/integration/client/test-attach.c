@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #define ALL ((uid_t)-1)
 
@@ -329,6 +330,45 @@ static void queue_full(void)
 	fake_free(f);
 }
 
+static void stop_it(void *data)
+{
+	siginfo_t i;
+	Subject *s = data;
+
+	g_assert_no_errno(kill(s->pid, SIGSTOP));
+	/* it does not run any more; its end is somebody else's to wait for */
+	g_assert_no_errno(waitid(P_PID, (id_t)s->pid, &i, WSTOPPED | WNOWAIT));
+}
+
+/* The answer is there in time, and the program gets no CPU until it is late: nothing is thrown away that only has to be read. */
+static void late_but_there(void)
+{
+	Fake *f = fake_new();
+	Subject s = subject_start(fake_directory(f), "wait", "emit", "3", "nofds", "wait", "emit", "2", NULL);
+	gint64 answered;
+
+	subject_waits(&s);
+	fake_before_answer(f, stop_it, &s);
+	fake_start(f, 0, "subject:number", ALL);
+	fake_start(f, 1, "subject:*", ALL);
+	subject_go(&s);
+	while (fake_n_exchanges(f) < 1)
+		g_usleep(1000);
+	/* it waits for 200 ms in all, and had begun before this */
+	for (answered = g_get_monotonic_time(); g_get_monotonic_time() < answered + 210000;)
+		g_usleep(10000);
+	g_assert_no_errno(kill(s.pid, SIGCONT));
+	subject_waits(&s);
+	for (u32 i = 0; i < 2; i++)
+		g_assert_cmpint(count_records(f, i, NULL, s.pid), ==, 3);
+	subject_go(&s);
+	g_free(subject_end(&s, 0));
+	g_assert_cmpint(fake_n_exchanges(f), ==, 1);
+	for (u32 i = 0; i < 2; i++)
+		g_assert_cmpint(count_records(f, i, NULL, s.pid), ==, 5);
+	fake_free(f);
+}
+
 /* What ran before goes on while the new exchange fails. */
 static void keeps_old(void)
 {
@@ -573,6 +613,7 @@ int main(int argc, char **argv)
 	g_test_add_data_func("/client/daemon/wrong-size", GINT_TO_POINTER(FAKE_BIG), failing);
 	g_test_add_func("/client/daemon/bounded", bounded);
 	g_test_add_func("/client/daemon/queue-full", queue_full);
+	g_test_add_func("/client/daemon/late-but-there", late_but_there);
 	g_test_add_func("/client/daemon/keeps-old", keeps_old);
 	g_test_add_func("/client/many", many);
 	g_test_add_func("/client/page/none", no_daemon);
