@@ -322,9 +322,15 @@ void board_session_end(Board *b, u32 slot)
 	generation_publish(b, generation_next(b));
 }
 
-void board_bump(Board *b)
+void board_retry(Board *b)
 {
-	generation_publish(b, generation_next(b));
+	/* relaxed, as in retry_due() of the library: nothing comes with it */
+	store_relaxed_u32(&b->page->head.retry, board_retries(b) + 1);
+}
+
+u32 board_retries(const Board *b)
+{
+	return load_relaxed_u32(&b->page->head.retry);
 }
 
 void board_cpu_ring(Board *b, u32 cpu, u16 ring)

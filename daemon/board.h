@@ -54,8 +54,9 @@ void board_session_end(Board *b, u32 slot);
 /* The words by which consumer and programs of this slot wake one another; good until board_free(). Writers that wait for room
  * are sent on by the board itself when their session ends, begins anew or the daemon goes. */
 Beacon board_beacon(Board *b, u32 slot);
-/* Asks every program that has a wanted provider to synchronise again. */
-void board_bump(Board *b);
+/* Has the programs ask again that were not heard, each at a time of its own (abi.h 13). */
+void board_retry(Board *b);
+u32 board_retries(const Board *b);
 /* After the ring of this CPU was allocated in every region. */
 void board_cpu_ring(Board *b, u32 cpu, u16 ring);
 /* The mapped page, for tests. */

@@ -385,7 +385,7 @@ Manager *manager_free(Manager *m)
 	m->units = m->units ? unit_watch_free(m->units) : NULL;
 	m->cores = core_watch_free(m->cores);
 	m->tick = sd_event_source_disable_unref(m->tick);
-	m->bump = sd_event_source_disable_unref(m->bump);
+	m->retry = sd_event_source_disable_unref(m->retry);
 	m->status = sd_event_source_disable_unref(m->status);
 	m->listener = listener_free(m->listener);
 	if (m->bound)

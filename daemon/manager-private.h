@@ -48,8 +48,8 @@ struct Manager {
 	u32 n_failed;
 	Session *sessions; /* sorted by name */
 	u32 n_sessions;
-	sd_event_source *tick, *bump;
-	u64 bump_last, bump_gap;
+	sd_event_source *tick, *retry;
+	u64 retry_last;
 	u64 clock_last; /* newest reading of the trace clock: a counter that goes back was reset */
 	sd_event_source *status;
 	char status_said[512];

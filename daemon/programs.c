@@ -8,11 +8,10 @@
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
-/* A program that did not get its answer in time is served by raising the generation, which makes every program ask
- * again; so seldom, and ever more seldom while somebody goes on not reading. */
-#define BUMP_SOON    (200 * NSEC_PER_MSEC)
-#define BUMP_GAP     NSEC_PER_SEC
-#define BUMP_GAP_MAX (64 * NSEC_PER_SEC)
+/* A program that did not get its answer in time is told to ask again, and so is every other that failed. Each of them takes its
+ * time, the more the oftener it failed, so that one who never reads what it asked for costs the others little. */
+#define RETRY_SOON (200 * NSEC_PER_MSEC)
+#define RETRY_GAP  NSEC_PER_SEC
 
 static void program_retire(Manager *m, Producer *p)
 {
@@ -315,32 +314,27 @@ static void programs_recorded(void *userdata, Exchange *x, const struct wire_eve
 		manager_on_event(userdata, p, p->classes[m->class]);
 }
 
-static int bump_on_time(sd_event_source *s, u64 usec, void *userdata)
+static int retry_on_time(sd_event_source *s, u64 usec, void *userdata)
 {
 	Manager *m = userdata;
 
-	m->bump = sd_event_source_disable_unref(m->bump);
-	m->bump_last = manager_now();
-	board_bump(m->ground.board);
+	m->retry = sd_event_source_disable_unref(m->retry);
+	m->retry_last = manager_now();
+	board_retry(m->ground.board);
 	return 0;
 }
 
 static void programs_late(void *userdata)
 {
 	Manager *m = userdata;
-	u64 now = manager_now(), since = now - m->bump_last;
+	u64 since = manager_now() - m->retry_last;
 
-	if (m->bump)
+	if (m->retry)
 		return;
-	if (m->bump_gap == 0 || since > 2 * m->bump_gap)
-		m->bump_gap = BUMP_GAP;
-	else
-		m->bump_gap = MIN(m->bump_gap * 2, BUMP_GAP_MAX);
 	/* not at once: where one was late, the others of its crowd are still on their way */
-	(void)sd_event_add_time_relative(m->event, &m->bump, CLOCK_MONOTONIC,
-					 MAX(since >= m->bump_gap ? 0 : m->bump_gap - since, BUMP_SOON) /
-						 NSEC_PER_USEC,
-					 10000, bump_on_time, m);
+	(void)sd_event_add_time_relative(m->event, &m->retry, CLOCK_MONOTONIC,
+					 MAX(since >= RETRY_GAP ? 0 : RETRY_GAP - since, RETRY_SOON) / NSEC_PER_USEC, 10000,
+					 retry_on_time, m);
 }
 
 const ExchangeHandler manager_programs = {

@@ -117,12 +117,18 @@
  *     sequence, which leaves when it is older than the ring's `last` and else stores `last` before its
  *     commit (side rings do the same under their lock, with either clock). Per ring, time never goes back.
  *
+ * 13. RETRY (minor 3). A program whose exchange failed asks again when the generation moves. Where the daemon noticed that somebody
+ *     was not heard (lost patience, found no place in its queue, had too many connections), nothing has changed for those
+ *     that were, and `retry` moves instead, once a second at most. A program whose last exchange failed, and that finds it other
+ *     than it was before that, asks again at a time of its own within a period that doubles with each failure, so that a thousand who
+ *     were late together do not come back together. A library of minor 2 asks at the next generation.
+ *
  * Formats and rules are our own; doc/abi.md argues them. CTF constraints on the record are those of CTF
  * 1.8 (diamon.org/ctf) as babeltrace2 and Trace Compass read it. */
 #pragma once
 
 #define ABI_MAJOR 1
-#define ABI_MINOR 2 /* 1: wake, progress, policy block; 2: pinned rings */
+#define ABI_MINOR 3 /* 1: wake, progress, policy block; 2: pinned rings; 3: retry */
 
 /* ---- control page ---- */
 #define ABI_MAX_SLOTS	 64    /* sessions at one time: the bits of a mask */
@@ -217,7 +223,9 @@ struct abi_control {
 	uint64_t clock_mult;	/* 32.32 fixed point: nanoseconds per tick */
 	uint8_t boot_id[16];	/* the clock constants hold for this boot alone */
 	uint8_t clock_uuid[16]; /* the uuid of the clock in every trace of this boot */
-	uint64_t reserved0[24];
+	uint32_t retry;		/* 13. Both: relaxed, it orders nothing */
+	uint32_t reserved2;
+	uint64_t reserved0[23];
 	/* 0: no session. The daemon writes tables, masks, then the slot's generation (release); a
 	 * producer compares it (acquire) with the one its own slot was attached for. */
 	uint32_t slot_generation[ABI_MAX_SLOTS];
@@ -288,7 +296,8 @@ ABI_AT(abi_control, clock, 20);
 ABI_AT(abi_control, clock_mult, 24);
 ABI_AT(abi_control, boot_id, 32);
 ABI_AT(abi_control, clock_uuid, 48);
-ABI_AT(abi_control, reserved0, 64);
+ABI_AT(abi_control, retry, 64);
+ABI_AT(abi_control, reserved0, 72);
 ABI_AT(abi_control, slot_generation, 256);
 ABI_AT(abi_control, wake, 512);
 ABI_AT(abi_control, progress, 768);

@@ -328,9 +328,12 @@ static int exchange(u32 n_classes, u32 flags)
 static void synchronise_locked(u32 generation, u32 flags)
 {
 	u32 n_classes = catalog_count();
+	/* relaxed, and before the question: what the daemon notices of this exchange comes behind it, so that no word
+	 * that is meant for us is taken for an old one */
+	u32 retry = load_relaxed_u32(&control_page->head.retry);
 	int r;
 
-	deadline = connection_now() + ATTACH_TIMEOUT;
+	deadline = connection_now() + control_timeout();
 	close_left();
 	check_identity();
 	/* Sessions that are over give their memory back, whatever the daemon answers. */
@@ -348,12 +351,35 @@ static void synchronise_locked(u32 generation, u32 flags)
 		(void)fetch_add_relaxed_u64(&process.failed, 1);
 	/* Remembered however it ended: a failure is not tried again before the generation moves. */
 	store_relaxed_u32(&process.attempted_classes, n_classes);
-	store_relaxed_u32(&process.attempt_failed, r < 0);
+	store_relaxed_u32(&process.attempt_failed, r < 0 ? load_relaxed_u32(&process.attempt_failed) + 1 : 0);
+	store_relaxed_u32(&process.retry, retry);
+	store_relaxed_u64(&process.retry_at, 0);
 	store_release_u64(&process.attempted, ATTEMPTED | generation);
 }
 
+/* The daemon noticed that somebody was not heard, and our last exchange failed: asks again, at a time of its own. (13 of
+ * abi.h; all relaxed: who reads an old value asks a little earlier or later.) */
+static bool retry_due(void)
+{
+	u32 failures = load_relaxed_u32(&process.attempt_failed);
+	u64 now, at;
+
+	if (likely(!failures) || load_relaxed_u32(&control_page->head.retry) == load_relaxed_u32(&process.retry))
+		return false;
+	now = connection_now();
+	at = load_relaxed_u64(&process.retry_at);
+	if (!at) {
+		/* pids of a crowd are neighbours, and they see the page at about the same time: the odd number spreads both */
+		u64 spread = (now ^ load_relaxed_u32(&process.pid)) * 0x9e3779b97f4a7c15 >> 16;
+
+		at = now + spread % (RETRY_PERIOD << MIN(failures, RETRY_DOUBLINGS));
+		store_relaxed_u64(&process.retry_at, at);
+	}
+	return now >= at;
+}
+
 /* Something would be learned: the generation is one that was neither tried nor answered, or the
- * class is new and the last exchange at this generation went well. */
+ * class is new and the last exchange at this generation went well, or the last one failed and is to be repeated. */
 static bool due(u32 generation, u32 index)
 {
 	u64 attempted = load_acquire_u64(&process.attempted);
@@ -361,6 +387,8 @@ static bool due(u32 generation, u32 index)
 	if (attempted != (ATTEMPTED | generation) &&
 	    (!attempted || load_relaxed_u32(&process.attempt_failed) ||
 	     load_relaxed_u32(&process.answered) != generation))
+		return true;
+	if (retry_due())
 		return true;
 	return index >= load_relaxed_u32(&process.attempted_classes) &&
 	       !load_relaxed_u32(&process.attempt_failed);

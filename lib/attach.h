@@ -5,7 +5,9 @@
 
 #include "lib/fork.h"
 
-#define ATTACH_TIMEOUT (200 * NSEC_PER_MSEC)
+/* Within which a program asks again that was not heard; twice as long after each failure, 64 s at most. */
+#define RETRY_PERIOD	(250 * NSEC_PER_MSEC)
+#define RETRY_DOUBLINGS 8
 
 /* The answer that the class `index` knows is not of the page's generation: synchronises, unless
  * somebody else is at it, or it has failed at this very generation, or would say nothing new. */

@@ -11,11 +11,14 @@
 #include "lib/fork.h"
 
 #define CONTROL_DIRECTORY "/run/tracer"
+#define TIMEOUT_MS	  200
+#define TIMEOUT_MAX_MS	  60000
 
 static struct abi_control_page none; /* zeros, for ever */
 const struct abi_control_page *control_page = &none;
 
 static _data_ bool opened;
+static _data_ u32 timeout_ms = TIMEOUT_MS;
 static _data_ char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
 
 /* The page decides what this process records and which socket it sends its event classes to, and a
@@ -85,6 +88,19 @@ int control_map(const char *directory, bool builtin, const struct abi_control_pa
 	return 0;
 }
 
+/* Milliseconds in decimal; what is no such number, or out of range, changes nothing. */
+static void timeout_read(const char *text)
+{
+	u32 ms = 0;
+
+	if (!text || !*text)
+		return;
+	for (; *text >= '0' && *text <= '9' && ms <= TIMEOUT_MAX_MS; text++)
+		ms = ms * 10 + (u32)(*text - '0');
+	if (!*text && ms && ms <= TIMEOUT_MAX_MS)
+		timeout_ms = ms;
+}
+
 void control_open(void)
 {
 	const char *directory = CONTROL_DIRECTORY, *asked;
@@ -98,6 +114,7 @@ void control_open(void)
 	/* A program with more rights than its caller does not let the caller say whom it listens
 	 * to. A relative name would mean something else after chdir(). */
 	asked = getauxval(AT_SECURE) ? NULL : getenv("TRACER_RUNTIME_DIR");
+	timeout_read(getauxval(AT_SECURE) ? NULL : getenv("TRACER_ATTACH_TIMEOUT"));
 	if (asked && *asked)
 		directory = asked;
 	if (directory[0] != '/')
@@ -123,6 +140,11 @@ finish:
 __attribute__((constructor(101))) static void control_construct(void)
 {
 	control_open();
+}
+
+u64 control_timeout(void)
+{
+	return timeout_ms * NSEC_PER_MSEC;
 }
 
 const char *control_socket(void)

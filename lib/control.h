@@ -16,6 +16,9 @@ void control_open(void);
 /* $RUNTIME/producer.sock as it was named when the page was opened; "" where there is no page. */
 const char *control_socket(void);
 
+/* How long an exchange with the daemon may take, in ns: 200 ms, or what TRACER_ATTACH_TIMEOUT said when the page was opened. */
+u64 control_timeout(void);
+
 /* Opens, checks and maps DIRECTORY/control. `builtin`: the directory is the one compiled in.
  * Returns 0, or -errno: -EBADMSG (no control page of ours), -EPERM (its owner may not tell this
  * process what to do), -EPROTONOSUPPORT (another major). */

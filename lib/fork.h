@@ -45,8 +45,10 @@ struct process {
 	u64 attempted; /* 1 << 32 | generation of the last exchange, however it ended; 0: none */
 	u32 answered;  /* generation of the last answer */
 	u32 attempted_classes; /* that the last exchange carried */
-	u32 attempt_failed;
+	u32 attempt_failed; /* how often, one after the other */
 	u32 catalog_lock;
+	u32 retry;     /* the page's, before the last exchange */
+	u64 retry_at;  /* CLOCK_MONOTONIC, ns: when to ask again, it having moved since; 0: not seen yet */
 	u64 missed, failed; /* see wire_hello */
 	u64 told[FORK_TRIGGERS]; /* the last notices of triggers, see request.c */
 

@@ -41,7 +41,7 @@ static int exchange(const char *reason)
 
 	if (cookie)
 		memcpy(m.cookie, cookie, sizeof(m.cookie));
-	r = connection_open(&c, control_socket(), connection_now() + ATTACH_TIMEOUT);
+	r = connection_open(&c, control_socket(), connection_now() + control_timeout());
 	if (r < 0)
 		return r;
 	r = connection_send(&c, &m, sizeof(m), reason, n);

@@ -80,8 +80,8 @@ TRACER_API_ void tracer_printf(int level, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 TRACER_API_ bool tracer_printf_enabled(int level);
 
-/* Asks the daemon for a snapshot of every session that records this process, and waits at most 200 ms for
- * the answer that it is being taken. Returns 0, or a negative errno: -ENOENT or -ECONNREFUSED (no daemon),
+/* Asks the daemon for a snapshot of every session that records this process, and waits at most 200 ms (or
+ * TRACER_ATTACH_TIMEOUT) for the answer that it is being taken. Returns 0, or a negative errno: -ENOENT or -ECONNREFUSED (no daemon),
  * -ETIMEDOUT, or what the daemon says (-ENODATA: no session records this process, -EBUSY: too soon after
  * the last). reason: free text, cut at 255 bytes. Async-signal-safe. */
 TRACER_API_ int tracer_snapshot(const char *reason);

@@ -10,10 +10,10 @@
  *	      or fails to
  *   deaf     when all is quiet, and a daemon answers, a running session gets the next record
  *
- * Stands for: daemon/board.c (board_session_begin, board_session_end, page_keep, page_clear, generation_next, board_bump),
+ * Stands for: daemon/board.c (board_session_begin, board_session_end, page_keep, page_clear, generation_next, board_retry),
  * daemon/takeover.c session_take,
- * daemon/exchange.c exchange_drop and daemon/programs.c programs_late (who lost patience has the generation moved),
- * lib/attach.c (due, synchronise, synchronise_locked, take_session, apply_answer), lib/event.c (record_all, record_carefully) and
+ * daemon/exchange.c exchange_drop and daemon/programs.c programs_late (who lost patience is told to ask again, by a word that moves),
+ * lib/attach.c (due, retry_due, synchronise, synchronise_locked, take_session, apply_answer), lib/event.c (record_all, record_carefully) and
  * the check in lib/tracer.h that leads there. Attaching and recording are one step each: slot.pml takes them apart.
  *
  * Orders: the daemon's stores are releases, each seen behind all those before it; so each is a step. An exchange goes
@@ -30,10 +30,11 @@
  *   SILENT   a new daemon does not move the generation
  *   FORGET   a new daemon does not write the masks of the sessions that it goes on with
  *   PATIENT  who lost patience is not heard of
+ *   SEEN     the word is looked at when the exchange is over, and not before it
  *   STAMP    the answer is taken for one of the generation that the page shows when it is applied */
 /* the page; `ring` is what it stands for: the ring of the session that has the slot */
 bool mask;
-byte slot_generation, generation, ring;
+byte slot_generation, generation, ring, retry;
 
 /* the daemon: what its memory in the fd store says, and the session that runs */
 byte told, told_ring;
@@ -58,6 +59,7 @@ byte class_generation;
 bool class_quiet;
 byte attempted, answered;
 bool attempt_failed;
+byte retry_seen;
 byte threads = 1;
 
 /* for the properties */
@@ -113,7 +115,7 @@ inline end_session()
 		exchange == ASKED -> exchange = ANSWERED; answer = generation; answer_slot = told; answer_ring = told_ring \
 	}
 #ifndef PATIENT
-#define HEAR d_step { late -> late = false; generation++ } /* at a limited rate, which is time */
+#define HEAR d_step { late -> late = false; retry++ } /* at a limited rate, which is time */
 #else
 #define HEAR late -> late = false
 #endif
@@ -187,7 +189,8 @@ dead:
 	goto again
 }
 
-#define DUE (attempted != generation && (!attempted || attempt_failed || answered != generation))
+/* The program's own time to ask again is time: none passes here. */
+#define DUE ((attempted != generation && (!attempted || attempt_failed || answered != generation)) || (attempt_failed && retry != retry_seen))
 
 #define LET_GO own_generation = 0; own_ring = 0; own_over = 0
 
@@ -201,6 +204,9 @@ inline synchronise()
 		:: else -> skip
 		fi
 	};
+#ifndef SEEN
+	before = retry;
+#endif
 	atomic {
 #ifdef ALL
 		LET_GO;
@@ -238,8 +244,12 @@ inline synchronise()
 	/* patience is over; an answer that is there, unread, makes no difference */
 	:: atomic { (exchange == ASKED || exchange == ANSWERED) && !last -> exchange = IDLE; late = true; attempt_failed = true }
 	fi;
+#ifdef SEEN
+	before = retry;
+#endif
 	atomic {
 		attempted = asked;
+		retry_seen = before;
 		answer = 0;
 		answer_slot = 0;
 		answer_ring = 0;
@@ -254,7 +264,7 @@ unlock:
 
 proctype thread(byte n; bool last)
 {
-	byte now, asked, own, seen;
+	byte now, asked, own, seen, before;
 	bool done;
 
 	if
@@ -314,7 +324,7 @@ record:
 		};
 over:
 		skip;
-		d_step { now = 0; asked = 0; own = 0; seen = 0 }
+		d_step { now = 0; asked = 0; own = 0; seen = 0; before = 0 }
 	od;
 	skip;
 	d_step { deaf = last && told && !done; CHECK(deaf) };

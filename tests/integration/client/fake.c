@@ -536,6 +536,11 @@ void fake_bump(Fake *f)
 	g_mutex_unlock(&f->lock);
 }
 
+void fake_retry(Fake *f)
+{
+	(void)__atomic_add_fetch(&f->page->head.retry, 1, __ATOMIC_RELAXED);
+}
+
 u32 fake_n_exchanges(Fake *f)
 {
 	u32 n;

@@ -68,6 +68,8 @@ void fake_start(Fake *f, u32 slot, const char *pattern, uid_t uid);
 void fake_stop(Fake *f, u32 slot);
 /* Moves the generation and nothing else. */
 void fake_bump(Fake *f);
+/* Somebody was not heard. */
+void fake_retry(Fake *f);
 /* Socket gone, masks stay: a daemon that died; and back. */
 void fake_die(Fake *f);
 void fake_revive(Fake *f);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -390,6 +391,13 @@ static char **run(char **a)
 		if (!strcmp(c, "emit")) {
 			for (int n = atoi(*a++); n > 0; n--)
 				trace_subject_number(counter++);
+		} else if (!strcmp(c, "emit-on")) {
+			struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+
+			/* until the test says go */
+			while (poll(&p, 1, 1) == 0)
+				trace_subject_number(counter++);
+			wait_for_test();
 		} else if (!strcmp(c, "late")) {
 			trace_subject_late(counter++);
 		} else if (!strcmp(c, "emit-other")) {

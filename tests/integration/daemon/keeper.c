@@ -233,6 +233,8 @@ void kept_program_start_other(KeptProgram *p, const Keeper *k, const char *path,
 		(void)dup2(in[0], 0);
 		(void)dup2(out[1], 1);
 		(void)g_setenv("TRACER_RUNTIME_DIR", k->runtime, true);
+		/* so that a busy machine is no reason not to be heard */
+		(void)g_setenv("TRACER_ATTACH_TIMEOUT", "10000", true);
 		(void)execl(path, path, argument, NULL);
 		_exit(127);
 	}
