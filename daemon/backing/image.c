@@ -11,6 +11,7 @@
 
 #include "daemon/backing/format.h"
 #include "daemon/backing/programs.h"
+#include "daemon/bytes.h"
 #include "daemon/capture.h"
 #include "lib/atomic.h"
 #include "lib/reader.h"
@@ -175,24 +176,6 @@ int image_remove(Image *m, int dir_fd)
 
 /* ---- the disk ---- */
 
-static int write_at(const Image *m, const void *data, u64 n, u64 at)
-{
-	const u8 *p = data;
-
-	while (n) {
-		ssize_t k = pwrite(m->fd, p, n, (off_t)at);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return k < 0 ? -errno : -EIO;
-		p += k;
-		n -= (u64)k;
-		at += (u64)k;
-	}
-	return 0;
-}
-
 static int image_open(Image *m, int dir_fd, bool *ret_made)
 {
 	struct backing_image h = {
@@ -222,7 +205,7 @@ static int image_open(Image *m, int dir_fd, bool *ret_made)
 		return 0;
 	(void)snprintf(h.label, sizeof(h.label), "%s", m->label);
 	h.checksum = backing_checksum(0, &h, sizeof(h));
-	r = write_at(m, &h, sizeof(h), 0);
+	r = write_at(m->fd, &h, sizeof(h), 0);
 	if (r == 0 && ftruncate(m->fd, (off_t)backing_slots_at(&m->geometry, m->n_rings)) < 0)
 		r = -errno;
 	/* durable before anything that it explains; fsync: the size too */
@@ -317,7 +300,7 @@ static void ring_settle(Ring *ring, bool durable)
 static int image_commit(Image *m, ImageCounters *c)
 {
 	u64 size, pass = table_write(m, &size);
-	int r = write_at(m, m->table, size, backing_table_at(&m->geometry, pass));
+	int r = write_at(m->fd, m->table, size, backing_table_at(&m->geometry, pass));
 
 	if (r == 0 && fdatasync(m->fd) < 0)
 		r = -errno;
@@ -431,7 +414,7 @@ static int sub_write(Image *m, Ring *ring, Slot *s, struct backing_slot *h)
 	memcpy(room, h, sizeof(*h));
 	h->checksum = backing_checksum(0, m->copy, h->size);
 	memcpy(room, h, sizeof(*h));
-	r = write_at(m, m->copy, padded, ring->at + (u64)(s - ring->slots) * ring->reader.sub_size);
+	r = write_at(m->fd, m->copy, padded, ring->at + (u64)(s - ring->slots) * ring->reader.sub_size);
 	if (r < 0)
 		return r;
 	s->position = h->position;

@@ -13,6 +13,7 @@
 
 #include "daemon/backing/format.h"
 #include "daemon/backing/programs.h"
+#include "daemon/bytes.h"
 #include "lib/reader.h"
 
 #define POSITION_LIMIT (1ull << 62)
@@ -71,25 +72,6 @@ void relic_clear(Relic *r)
 	*r = (Relic){};
 }
 
-/* All n bytes, or false: the file ends before, or the disk does not give them. */
-static bool read_at(int fd, void *to, u64 n, u64 at)
-{
-	u8 *p = to;
-
-	while (n) {
-		ssize_t k = pread(fd, p, n, (off_t)at);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		p += k;
-		n -= (u64)k;
-		at += (u64)k;
-	}
-	return true;
-}
-
 /* Its own word for the checksum is 0 while it is computed. */
 static bool sum_matches(void *p, u64 size, u64 *word)
 {
@@ -111,7 +93,7 @@ static int head_read(Relic *r, Reading *d, const char *name, Notes *notes)
 		return -EBADMSG;
 	}
 	d->size = (u64)st.st_size;
-	if (!read_at(d->fd, &h, sizeof(h), 0) || h.magic != BACKING_MAGIC_IMAGE ||
+	if (read_at(d->fd, &h, sizeof(h), 0) != sizeof(h) || h.magic != BACKING_MAGIC_IMAGE ||
 	    !sum_matches(&h, sizeof(h), &h.checksum)) {
 		notes_add(notes, true, "%s: its first block is torn or none of ours; nothing of these rings can be read", name);
 		return -EBADMSG;
@@ -155,7 +137,7 @@ static int table_read(const Relic *r, Reading *d, u32 which, Table *ret)
 
 	if (!p)
 		return -ENOMEM;
-	if (!read_at(d->fd, p, size, backing_table_at(&r->geometry, which)) || t->magic != BACKING_MAGIC_TABLE ||
+	if (read_at(d->fd, p, size, backing_table_at(&r->geometry, which)) != (ssize_t)size || t->magic != BACKING_MAGIC_TABLE ||
 	    t->image != d->id || t->n_rings != r->n_rings || t->pass == 0 || (t->pass & 1) != which ||
 	    !sum_matches(p, size, &t->checksum))
 		return 0;
@@ -203,14 +185,14 @@ static int slot_read(const Relic *r, Reading *d, u32 ring, u64 at, Found *ret)
 	struct abi_sub sub;
 	u64 sum;
 
-	if (!read_at(d->fd, d->copy, ABI_SUB_HEADER, at))
+	if (read_at(d->fd, d->copy, ABI_SUB_HEADER, at) != ABI_SUB_HEADER)
 		return 0;
 	memcpy(&h, room, sizeof(h));
 	if (h.magic != BACKING_MAGIC_SLOT || h.image != d->id)
 		return 0;
 	if (h.ring != ring || h.size <= ABI_SUB_HEADER || h.size > sub_size || h.size % 4 ||
 	    h.position > POSITION_LIMIT || h.position % sub_size ||
-	    !read_at(d->fd, d->copy + ABI_SUB_HEADER, h.size - ABI_SUB_HEADER, at + ABI_SUB_HEADER))
+	    read_at(d->fd, d->copy + ABI_SUB_HEADER, h.size - ABI_SUB_HEADER, at + ABI_SUB_HEADER) != h.size - ABI_SUB_HEADER)
 		return -EBADMSG;
 	sum = h.checksum;
 	memset(room + offsetof(struct backing_slot, checksum), 0, sizeof(u64));
