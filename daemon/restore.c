@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "daemon/line.h"
+#include "daemon/line-rings.h"
 
 /* What a daemon of ours would never have more of. */
 #define MAX_SESSIONS 4096u
@@ -138,54 +138,6 @@ static RestoredDue **due_at(Restored *r, u64 usec, const char *session)
 
 /* ---- lines ---- */
 
-static bool get_bool(const char *line, const char *key)
-{
-	u64 v = 0;
-
-	return line_get_number(line, key, &v) && v;
-}
-
-static bool get_geometry(const char *line, struct geometry *ret)
-{
-	struct geometry g = { 0 };
-
-	if (!line_get_u32(line, "ring_shift", 63, &g.ring_shift) || !line_get_u32(line, "sub_shift", 63, &g.sub_shift) ||
-	    !line_get_u32(line, "side_shift", 63, &g.side_shift) ||
-	    !line_get_u32(line, "side_sub_shift", 63, &g.side_sub_shift) ||
-	    !line_get_u32(line, "n_ring", ABI_MAX_CPUS, &g.n_ring) ||
-	    !line_get_u32(line, "n_side", GEOMETRY_MAX_SIDES, &g.n_side) ||
-	    !line_get_u32(line, "policy", UINT32_MAX, &g.policy) ||
-	    !line_get_u32(line, "contexts", UINT32_MAX, &g.contexts))
-		return false;
-	/* an older daemon had none */
-	(void)line_get_u32(line, "pinned_shift", 63, &g.pinned_shift);
-	(void)line_get_u32(line, "pinned_sub_shift", 63, &g.pinned_sub_shift);
-	(void)line_get_u32(line, "n_pinned", GEOMETRY_MAX_PINNED, &g.n_pinned);
-	if (geometry_check(&g) < 0)
-		return false;
-	*ret = g;
-	return true;
-}
-
-static void get_counters(const char *line, OwnerCounters *ret)
-{
-	_cleanup_free_ u8 *lost = NULL;
-	size_t n = 0;
-
-	*ret = (OwnerCounters){ 0 };
-	(void)line_get_number(line, "recorded", &ret->recorded);
-	(void)line_get_number(line, "overwritten", &ret->overwritten);
-	(void)line_get_number(line, "discarded", &ret->discarded);
-	(void)line_get_number(line, "kept", &ret->written);
-	(void)line_get_number(line, "corrupt_records", &ret->corrupt);
-	(void)line_get_number(line, "corrupt_subs", &ret->corrupt_subs);
-	(void)line_get_number(line, "clamped_records", &ret->clamped);
-	(void)line_get_number(line, "unpinned", &ret->unpinned);
-	lost = line_get_bytes(line, "lost", &n);
-	if (lost)
-		memcpy(ret->lost, lost, MIN(n, sizeof(ret->lost)));
-}
-
 /* A session is known once its configuration is; -EBADMSG for what cannot be. */
 static int read_config(Reading *g, const char *line)
 {
@@ -271,9 +223,9 @@ static int read_session(Reading *g, const char *line)
 		return name ? 0 : -EBADMSG;
 	session_clear_numbers(s);
 	s->told = true;
-	s->planned = get_geometry(line, &s->geometry);
-	s->draining = get_bool(line, "draining");
-	s->running = get_bool(line, "running") && s->planned &&
+	s->planned = line_get_geometry(line, &s->geometry);
+	s->draining = line_get_bool(line, "draining");
+	s->running = line_get_bool(line, "running") && s->planned &&
 		     line_get_u32(line, "slot", ABI_MAX_SLOTS - 1, &s->slot) &&
 		     line_get_u32(line, "generation", UINT32_MAX, &s->generation) && s->generation;
 	(void)line_get_number(line, "written", &s->written);
@@ -284,7 +236,7 @@ static int read_session(Reading *g, const char *line)
 	get_array(line, "causes", s->triggers.of, sizeof(s->triggers.of));
 	s->last_snapshot = line_get_text(line, "last_snapshot");
 	s->last_trace = line_get_text(line, "last_trace");
-	get_counters(line, &s->past);
+	line_get_counters(line, &s->past);
 	return 0;
 }
 
@@ -323,14 +275,14 @@ static int read_owner(Reading *g, const char *line)
 	    !line_get_u32(line, "kind", BUFFERS_PER_PROCESS, &kind) || !line_get_u32(line, "uid", UINT32_MAX, &uid) ||
 	    !line_get_u32(line, "charged", UINT32_MAX, &charged) || !line_get_u32(line, "pid", INT32_MAX, &pid) ||
 	    !line_get_number(line, "start_time", &v.key.start_time) || !line_get_number(line, "memory", &v.memory) ||
-	    !line_get_number(line, "created", &v.created) || !get_geometry(line, &v.geometry) ||
+	    !line_get_number(line, "created", &v.created) || !line_get_geometry(line, &v.geometry) ||
 	    (kind == BUFFERS_PER_UNIT && !unit))
 		return -EBADMSG;
 	v.key.kind = (Buffers)kind;
 	v.key.uid = uid;
 	v.key.pid = (pid_t)pid;
 	v.charged_uid = charged;
-	v.liar = get_bool(line, "liar");
+	v.liar = line_get_bool(line, "liar");
 	(void)line_get_u32(line, "marks", UINT32_MAX, &v.marks);
 	at = owner_at(g, v.number);
 	if (!*at) {

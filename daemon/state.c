@@ -6,6 +6,7 @@
 
 #include "daemon/job.h"
 #include "daemon/ledger.h"
+#include "daemon/line-rings.h"
 #include "systemd/journal.h"
 
 static void state_open_marks(State *s, int fd, u32 n_stored)
@@ -210,34 +211,6 @@ void state_machine(State *s, const Cpus *c, const u8 clock_uuid[16])
 	(void)state_say(s);
 }
 
-static void say_geometry(Line *l, const struct geometry *g)
-{
-	line_number(l, "ring_shift", g->ring_shift);
-	line_number(l, "sub_shift", g->sub_shift);
-	line_number(l, "side_shift", g->side_shift);
-	line_number(l, "side_sub_shift", g->side_sub_shift);
-	line_number(l, "n_ring", g->n_ring);
-	line_number(l, "n_side", g->n_side);
-	line_number(l, "pinned_shift", g->pinned_shift);
-	line_number(l, "pinned_sub_shift", g->pinned_sub_shift);
-	line_number(l, "n_pinned", g->n_pinned);
-	line_number(l, "policy", g->policy);
-	line_number(l, "contexts", g->contexts);
-}
-
-static void say_counters(Line *l, const OwnerCounters *c)
-{
-	line_number(l, "recorded", c->recorded);
-	line_number(l, "overwritten", c->overwritten);
-	line_number(l, "discarded", c->discarded);
-	line_number(l, "kept", c->written);
-	line_number(l, "corrupt_records", c->corrupt);
-	line_number(l, "corrupt_subs", c->corrupt_subs);
-	line_number(l, "clamped_records", c->clamped);
-	line_number(l, "unpinned", c->unpinned);
-	line_bytes(l, "lost", c->lost, sizeof(c->lost));
-}
-
 static u64 session_unwritten(const Session *s)
 {
 	ConsumerInfo w;
@@ -265,7 +238,7 @@ static void say_session(const Session *s, u64 gone)
 		line_number(l, "generation", s->generation);
 	}
 	if (s->planned)
-		say_geometry(l, &s->geometry);
+		line_geometry(l, &s->geometry);
 	line_number(l, "draining", !s->running && s->writing);
 	line_number(l, "written", s->written);
 	line_number(l, "clamped", s->clamped);
@@ -275,7 +248,7 @@ static void say_session(const Session *s, u64 gone)
 	line_bytes(l, "causes", s->triggers.of, sizeof(s->triggers.of));
 	line_text(l, "last_snapshot", s->last_snapshot);
 	line_text(l, "last_trace", s->last_trace);
-	say_counters(l, &s->past);
+	line_counters(l, &s->past);
 	if (gone)
 		line_number(l, "gone", gone);
 	(void)state_say(state);
@@ -377,7 +350,7 @@ void state_owner(const Owner *o)
 	if (o->pinned.rings)
 		line_bytes(l, "pinned", o->pinned.rings,
 			   o->region.geometry.n_pinned * sizeof(o->pinned.rings[0]));
-	say_geometry(l, &o->region.geometry);
+	line_geometry(l, &o->region.geometry);
 	(void)state_say(s);
 }
 
