@@ -10,9 +10,6 @@
 #include <sys/stat.h>
 
 #include "daemon/bytes.h"
-#include "lib/reader.h"
-
-#define POSITION_LIMIT (1ull << 62)
 
 void finds_clear(Finds *d)
 {
@@ -80,7 +77,7 @@ static int head_read(Finds *d, const char *name, Notes *notes)
 
 static bool table_ring_valid(const struct backing_table_ring *t, u64 size, u64 sub_size)
 {
-	return t->first <= t->end && t->end <= POSITION_LIMIT && t->first % sub_size == 0 && t->end % 4 == 0 &&
+	return t->first <= t->end && t->end <= BACKING_POSITION_LIMIT && t->first % sub_size == 0 && t->end % 4 == 0 &&
 	       t->end - t->first <= size;
 }
 
@@ -146,7 +143,7 @@ static int slot_read(Finds *d, u32 ring, u64 at, Found *ret)
 	if (h.magic != BACKING_MAGIC_SLOT || h.image != d->id)
 		return 0;
 	if (h.ring != ring || h.size <= ABI_SUB_HEADER || h.size > sub_size || h.size % 4 ||
-	    h.position > POSITION_LIMIT || h.position % sub_size ||
+	    h.position > BACKING_POSITION_LIMIT || h.position % sub_size ||
 	    read_at(d->fd, d->copy + ABI_SUB_HEADER, h.size - ABI_SUB_HEADER, at + ABI_SUB_HEADER) != h.size - ABI_SUB_HEADER)
 		return -EBADMSG;
 	sum = h.checksum;
