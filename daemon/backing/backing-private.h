@@ -6,6 +6,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <time.h>
 
 #include "daemon/backing/backed.h"
 #include "daemon/backing/backing.h"
@@ -51,3 +52,5 @@ struct Backing {
 
 /* backing-thread.c */
 void *backing_thread(void *backing);
+/* For both sides' waits: so long from now, by the clock of `wake` and `ended_wake`. */
+struct timespec backing_deadline(u64 ns);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/backing/backing-private.h"
 #include "daemon/capture.h"
@@ -173,6 +172,17 @@ static void thread_pass(Backing *b)
 		thread_notify(b);
 }
 
+struct timespec backing_deadline(u64 ns)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	ns += (u64)ts.tv_nsec;
+	ts.tv_sec += (time_t)(ns / NSEC_PER_SEC);
+	ts.tv_nsec = (long)(ns % NSEC_PER_SEC);
+	return ts;
+}
+
 void *backing_thread(void *backing)
 {
 	Backing *b = backing;
@@ -182,13 +192,8 @@ void *backing_thread(void *backing)
 		thread_lock_before(b);
 	(void)pthread_mutex_lock(&b->lock);
 	while (!b->quit) {
-		struct timespec until;
-		u64 ns;
+		const struct timespec until = backing_deadline(b->interval_ns);
 
-		(void)clock_gettime(CLOCK_MONOTONIC, &until);
-		ns = (u64)until.tv_nsec + b->interval_ns;
-		until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-		until.tv_nsec = (long)(ns % NSEC_PER_SEC);
 		b->hurry = false;
 		(void)pthread_mutex_unlock(&b->lock);
 		thread_pass(b);

@@ -2,7 +2,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <time.h>
 
 #include "daemon/backing/backing-private.h"
 #include "daemon/session.h"
@@ -253,13 +252,8 @@ void backing_drop(Backing *b)
 
 void backings_end(Backings *set, u64 timeout_ns, bool (*saved)(const Session *s))
 {
-	struct timespec until;
-	u64 ns;
+	const struct timespec until = backing_deadline(timeout_ns);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	ns = (u64)until.tv_nsec + timeout_ns;
-	until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-	until.tv_nsec = (long)(ns % NSEC_PER_SEC);
 	for (Backing *b = set->first; b; b = b->next)
 		if (b->session)
 			backing_quit(b, saved(b->session));
