@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How a session takes a program in: whose rings, which ids. */
 #include "daemon/session.h"
-#include "daemon/state.h"
+#include "daemon/state-owner.h"
 
 #include <stdio.h>
 

@@ -9,7 +9,6 @@
 #include <sys/wait.h>
 
 #include "lib/pattern.h"
-#include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -20,7 +20,7 @@ typedef struct {
 	 * of a session raises. A server with hundreds of workers asks for the same classes hundreds of times. */
 	u64 judged, wanted, pinned;
 	u32 judged_at;
-	/* in what outlives the daemon (state.h); 0: it was never said */
+	/* in what outlives the daemon (state-owner.h); 0: it was never said */
 	u64 number;
 	u32 said;
 	Classes *pool;

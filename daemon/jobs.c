@@ -9,7 +9,7 @@
 #include "daemon/reasons.h"
 #include "daemon/retention.h"
 #include "daemon/worker.h"
-#include "daemon/state.h"
+#include "daemon/state-session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -45,6 +45,6 @@ void jobs_explain(Jobs *j, u64 number, const char *more, const char *coredump);
 void jobs_forget(Jobs *j, const Session *s);
 /* Without the loop: works until nothing waits, or the time is over. */
 void jobs_drain(Jobs *j, u64 timeout_ns);
-/* Says all that are due (state.h). */
+/* Says all that are due (state-session.h). */
 void jobs_state(const Jobs *j);
 u32 jobs_n(const Jobs *j);

@@ -161,6 +161,13 @@ bool line_get_u32(const char *line, const char *key, u32 limit, u32 *ret)
 	return true;
 }
 
+bool line_get_bool(const char *line, const char *key)
+{
+	u64 v = 0;
+
+	return line_get_number(line, key, &v) && v;
+}
+
 static int digit(char c)
 {
 	const char *p = c ? strchr(digits, c) : NULL;

@@ -28,6 +28,8 @@ bool line_is(const char *line, const char *word);
 bool line_get_number(const char *line, const char *key, u64 *ret);
 /* At most `limit`; else as if it were not there. */
 bool line_get_u32(const char *line, const char *key, u32 limit, u32 *ret);
+/* A number that is not 0. */
+bool line_get_bool(const char *line, const char *key);
 /* Allocated; NULL: none (or out of memory). */
 char *line_get_text(const char *line, const char *key);
 /* Allocated, *ret_n bytes; NULL likewise. */

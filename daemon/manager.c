@@ -4,7 +4,7 @@
 
 #include <time.h>
 
-#include "daemon/state.h"
+#include "daemon/state-session.h"
 #include "systemd/journal.h"
 
 #define SESSIONS_MAX 1024

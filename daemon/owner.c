@@ -7,7 +7,7 @@
 
 #include "daemon/producer.h"
 #include "daemon/session.h"
-#include "daemon/state.h"
+#include "daemon/state-owner.h"
 #include "lib/atomic.h"
 #include "lib/reader.h"
 #include "lib/side.h"

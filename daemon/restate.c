@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* All that a next daemon has to know, said anew: what is over is in it no more. */
 #include "daemon/manager-private.h"
+#include "daemon/state-owner.h"
+#include "daemon/state-program.h"
+#include "daemon/state-session.h"
 #include "daemon/state.h"
 
 void manager_restate(void *userdata)

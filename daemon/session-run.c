@@ -7,7 +7,7 @@
 #include "daemon/backing/backing.h"
 #include "daemon/backing/leftovers.h"
 #include "daemon/output.h"
-#include "daemon/state.h"
+#include "daemon/state-session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -6,7 +6,7 @@
 
 #include "daemon/backing/backing.h"
 #include "daemon/backing/leftovers.h"
-#include "daemon/state.h"
+#include "daemon/state-owner.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -10,6 +10,8 @@
 #include "daemon/manager-private.h"
 #include "daemon/job.h"
 #include "daemon/quarantine.h"
+#include "daemon/state-owner.h"
+#include "daemon/state-program.h"
 #include "daemon/state.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
@@ -245,7 +247,7 @@ static void owner_take(Takeover *t, Manager *m, RestoredOwner *v)
 	Owner *o;
 	int fd;
 
-	(void)snprintf(name, sizeof(name), "ring-%llu", (unsigned long long)v->remains.number);
+	state_ring_name(name, v->remains.number);
 	fd = passed_take(t->passed, name);
 	if (fd < 0) {
 		refuse(t, "session '%s': the rings of %s are not there", v->session, v->label);
@@ -353,7 +355,7 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 	char name[40];
 	int fd;
 
-	(void)snprintf(name, sizeof(name), "program-%u", v->number);
+	state_program_name(name, v->number);
 	fd = passed_take(t->passed, name);
 	/* also of one that is not known from here: it has the number until it asks again */
 	m->roster.last_number = MAX(m->roster.last_number, v->number);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "daemon/state.h"
+#include "daemon/state-session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -7,7 +7,8 @@
 #include "daemon/chunk.h"
 #include "daemon/resume.h"
 #include "daemon/session.h"
-#include "daemon/state.h"
+#include "daemon/state-owner.h"
+#include "daemon/state-session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 

@@ -1,308 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The thread has everything below `dir` and the images; the loop has owners and their ids. Between them lie, under the lock, the
- * list of owners and what is said. An owner that goes is marked by the loop; the thread takes its files away, puts it on the list
- * of those it let go, and wakes the loop, which alone counts references. A thread that hangs in its disk keeps what it has. */
-#include "daemon/backing/backing.h"
-
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
-#include <time.h>
 
-#include "daemon/backing/image.h"
-#include "daemon/backing/run.h"
-#include "daemon/capture.h"
+#include "daemon/backing/backing-private.h"
 #include "daemon/session.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
-/* Daemons in a row that may die before one has a pass on disk; what more of them left is recovered as if the machine had died. */
-#define RUNS_BEFORE 8
-
 /* Programs of one owner that are told of when one comes, and not only now and then. */
 #define DESCRIBED_AT_ONCE 64
-
-/* One owner's rings. */
-typedef struct Backed Backed;
-struct Backed {
-	Backed *next;
-	Owner *owner;  /* the loop's reference; the thread uses the mapping that it keeps */
-	Image *image;  /* owned; the thread's, but for its glossary */
-	/* ids that the glossary knows; the loop's */
-	u32 n_told;
-	u64 told[(ABI_ID_MAX + 64) / 64];
-	u64 n_described; /* changes of its programs that were told; the loop's */
-	Descriptions programs; /* the newest, unless the thread has taken it: v is NULL; guarded by the lock */
-	bool retired;  /* guarded by the lock */
-};
-
-struct Backing {
-	Backing *next;
-	Backings *set;
-	Session *session; /* NULL: gone */
-	char *name, *buffers, *path;
-	struct record_clock clock;
-	u8 clock_uuid[16];
-	u32 n_owners; /* that were ever added: a number for each one's files */
-	sd_event_source *source;
-	char said[512]; /* the trouble that the journal has */
-	int event_fd;	/* the thread adds 1: look at what it has said */
-	bool has_thread;
-	pthread_t thread;
-
-	pthread_mutex_t lock;
-	pthread_cond_t wake, ended_wake;
-	/* guarded by the lock */
-	Backed *owners, *released;
-	u64 interval_ns;
-	bool hurry; /* look at once */
-	bool quit, drop; /* end; and take everything away */
-	bool ended;
-	bool locked; /* what went before is: others may look at what else there is */
-	BackingInfo info;   /* but for its trouble */
-	char trouble[512];
-
-	/* the thread's, but for its birth */
-	bool goes_on;
-	Run before[RUNS_BEFORE]; /* of daemons whose rings these are */
-	u32 n_before;
-	Run run;
-	u64 until; /* trace clock: all owners are durable up to then */
-	ImageCounters counters;
-};
-
-/* ---- the thread ---- */
-
-static void backing_notify(Backing *b)
-{
-	u64 one = 1;
-
-	while (write(b->event_fd, &one, sizeof(one)) < 0 && errno == EINTR)
-		;
-}
-
-/* Takes those that go out of the list, and their files away. */
-static void thread_retire(Backing *b)
-{
-	Backed *gone = NULL, *last = NULL;
-
-	(void)pthread_mutex_lock(&b->lock);
-	for (Backed **p = &b->owners, *x; (x = *p);) {
-		if (!x->retired) {
-			p = &x->next;
-			continue;
-		}
-		*p = x->next;
-		x->next = gone;
-		gone = x;
-	}
-	(void)pthread_mutex_unlock(&b->lock);
-	if (!gone)
-		return;
-	for (Backed *x = gone; x; x = x->next) {
-		if (b->run.fd >= 0)
-			(void)image_remove(x->image, b->run.fd);
-		last = x;
-	}
-	(void)pthread_mutex_lock(&b->lock);
-	last->next = b->released;
-	b->released = gone;
-	(void)pthread_mutex_unlock(&b->lock);
-	backing_notify(b);
-}
-
-static Backed *thread_next(Backing *b, const Backed *after)
-{
-	Backed *x;
-
-	/* only this thread takes one out */
-	(void)pthread_mutex_lock(&b->lock);
-	for (x = after ? after->next : b->owners; x && x->retired;)
-		x = x->next;
-	(void)pthread_mutex_unlock(&b->lock);
-	return x;
-}
-
-/* What went wrong with which step, for the one sentence that is said of it. */
-static int thread_copy(Backing *b, const char **ret_what)
-{
-	bool made = false;
-	struct stat st;
-	int r = 0;
-
-	/* somebody took it away: it is made again, with all that the rings hold now */
-	if (b->run.fd >= 0 && fstat(b->run.fd, &st) == 0 && st.st_nlink == 0) {
-		for (Backed *x = NULL; (x = thread_next(b, x));)
-			image_reset(x->image);
-		run_close(&b->run);
-		b->until = 0;
-	}
-	*ret_what = "cannot be made";
-	if (b->run.fd < 0)
-		r = run_make(&b->run, b->path,
-			     &(RunSession){ .session = b->name,
-					    .buffers = b->buffers,
-					    .clock = b->clock,
-					    .clock_uuid = b->clock_uuid });
-	if (r < 0)
-		return r;
-	*ret_what = "cannot be written";
-	for (Backed *x = NULL; (x = thread_next(b, x));) {
-		Descriptions programs;
-		int k;
-
-		(void)pthread_mutex_lock(&b->lock);
-		programs = x->programs;
-		x->programs = (Descriptions){};
-		(void)pthread_mutex_unlock(&b->lock);
-		if (programs.v)
-			image_describe(x->image, &programs);
-		k = image_pass(x->image, b->run.fd, b->until, &made, &b->counters);
-
-		/* the others' rings may have room yet */
-		if (k < 0 && r == 0)
-			r = k;
-	}
-	/* new names: without them what is durable is not found */
-	if (made && fsync(b->run.fd) < 0 && r == 0)
-		r = -errno;
-	return r;
-}
-
-/* They hold what these rings held: until that is on disk anew nobody makes traces of them. */
-static void thread_lock_before(Backing *b)
-{
-	char after[64] = "";
-	Run run;
-
-	while (b->n_before < RUNS_BEFORE && run_claim(&run, b->path, b->name, after[0] ? after : NULL) > 0) {
-		(void)snprintf(after, sizeof(after), "%s", run_name(&run));
-		if (run_of_this_boot(&run))
-			b->before[b->n_before++] = run;
-		else
-			run_close(&run);
-	}
-	(void)pthread_mutex_lock(&b->lock);
-	b->locked = true;
-	(void)pthread_mutex_unlock(&b->lock);
-	backing_notify(b);
-}
-
-/* What stays is taken for what a machine that died has left: it comes back as a trace at the next start. */
-static void thread_remove(const Backing *b, Run *run)
-{
-	int r = run_remove(run);
-
-	if (r < 0 && r != -ENOENT)
-		log_warning("session '%s': %s cannot be removed: %s; the next tracerd makes a trace of it, unless somebody removes it",
-			    b->name, run->path, strerror(-r));
-}
-
-static void thread_forget_before(Backing *b, bool remove)
-{
-	while (b->n_before > 0) {
-		Run *run = &b->before[--b->n_before];
-
-		if (remove)
-			thread_remove(b, run);
-		else
-			run_close(run);
-	}
-}
-
-static void thread_pass(Backing *b)
-{
-	u64 begun = record_clock_now(&b->clock), offset = capture_realtime_offset(&b->clock);
-	char trouble[512] = "";
-	const char *what;
-	bool changed;
-	int r;
-
-	thread_retire(b);
-	r = thread_copy(b, &what);
-	if (r == 0)
-		b->until = begun;
-	if (r == 0)
-		thread_forget_before(b, true);
-	else
-		(void)snprintf(trouble, sizeof(trouble), "backing: %.300s/%.100s %s: %s; programs go on recording, and it is tried again",
-			       b->path, b->name, what, strerror(-r));
-	(void)pthread_mutex_lock(&b->lock);
-	changed = strcmp(trouble, b->trouble) != 0;
-	memcpy(b->trouble, trouble, sizeof(trouble));
-	if (r == 0)
-		b->info.synced = begun + offset;
-	b->info.written = b->counters.bytes;
-	b->info.missed = b->counters.missed;
-	(void)pthread_mutex_unlock(&b->lock);
-	if (changed)
-		backing_notify(b);
-}
-
-static void *thread_main(void *userdata)
-{
-	Backing *b = userdata;
-	bool drop;
-
-	if (b->goes_on)
-		thread_lock_before(b);
-	(void)pthread_mutex_lock(&b->lock);
-	while (!b->quit) {
-		struct timespec until;
-		u64 ns;
-
-		(void)clock_gettime(CLOCK_MONOTONIC, &until);
-		ns = (u64)until.tv_nsec + b->interval_ns;
-		until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-		until.tv_nsec = (long)(ns % NSEC_PER_SEC);
-		b->hurry = false;
-		(void)pthread_mutex_unlock(&b->lock);
-		thread_pass(b);
-		(void)pthread_mutex_lock(&b->lock);
-		while (!b->quit && !b->hurry && pthread_cond_timedwait(&b->wake, &b->lock, &until) == 0)
-			;
-	}
-	drop = b->drop;
-	(void)pthread_mutex_unlock(&b->lock);
-	if (drop && b->run.fd >= 0)
-		thread_remove(b, &b->run);
-	else if (!drop)
-		thread_pass(b);
-	/* no pass was durable: they are still the newest that there is */
-	thread_forget_before(b, drop);
-	(void)pthread_mutex_lock(&b->lock);
-	b->ended = true;
-	(void)pthread_cond_broadcast(&b->ended_wake);
-	(void)pthread_mutex_unlock(&b->lock);
-	backing_notify(b);
-	return NULL;
-}
-
-/* ---- the loop ---- */
-
-static Backed *backed_free(Backed *x)
-{
-	if (!x)
-		return NULL;
-	(void)image_free(x->image);
-	descriptions_clear(&x->programs);
-	if (x->owner) {
-		owner_unpin(x->owner);
-		(void)owner_unref(x->owner);
-	}
-	free(x);
-	return NULL;
-}
-
-static void backed_free_all(Backed *x)
-{
-	for (Backed *next; x; x = next) {
-		next = x->next;
-		(void)backed_free(x);
-	}
-}
 
 static void backing_unlink(Backing *b)
 {
@@ -394,7 +101,7 @@ static int backing_start(Backing *b)
 	/* signals are the loop's */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
-	r = -pthread_create(&b->thread, NULL, thread_main, b);
+	r = -pthread_create(&b->thread, NULL, backing_thread, b);
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 	b->has_thread = r == 0;
 	return r;
@@ -453,68 +160,14 @@ bool backing_has(Backing *b, const Owner *o)
 	return backing_find(b, o) != NULL;
 }
 
-static int backed_tell(Backed *x)
+int backing_add(Backing *b, Owner *o)
 {
-	const Ids *ids = &x->owner->ids;
-
-	/* pinned, so that none is taken back; those that were before are given again only when there are no others */
-	for (u32 id = ids->n > ABI_ID_MAX ? 1 : MAX(x->n_told, 1u); id < ids->n; id++) {
-		const IdEntry *e = ids_entry(ids, id);
-		int r;
-
-		if (!e || x->told[id / 64] >> id % 64 & 1)
-			continue;
-		r = glossary_add(image_glossary(x->image), id, e->class->class);
-		if (r < 0)
-			return r;
-		x->told[id / 64] |= 1ull << id % 64;
-	}
-	x->n_told = ids->n;
-	return 0;
-}
-
-/* Under the lock. */
-static int backed_describe(Backed *x)
-{
-	Descriptions programs;
-	int r = described_copy(&x->owner->described, SIZE_MAX, &programs);
+	Backed *x;
+	int r = backed_new(&x, o, b->n_owners, &b->clock);
 
 	if (r < 0)
 		return r;
-	x->n_described = x->owner->described.n_changes;
-	descriptions_clear(&x->programs);
-	x->programs = programs;
-	return 0;
-}
-
-int backing_add(Backing *b, Owner *o)
-{
-	Backed *x = calloc(1, sizeof(*x));
-	int r;
-
-	if (!x)
-		return -ENOMEM;
-	r = image_new(&x->image, &(ImageOptions){ .label = o->label,
-						  .number = b->n_owners,
-						  .map = o->region.map,
-						  .geometry = o->region.geometry,
-						  .clock = b->clock,
-						  .cpus = o->ground->cpus });
-	if (r < 0) {
-		free(x);
-		return r;
-	}
 	b->n_owners++;
-	/* every id keeps its meaning: it may be on disk */
-	x->owner = owner_ref(o);
-	owner_pin(o);
-	r = backed_tell(x);
-	if (r == 0)
-		r = backed_describe(x); /* nobody else has it yet */
-	if (r < 0) {
-		(void)backed_free(x);
-		return r;
-	}
 	(void)pthread_mutex_lock(&b->lock);
 	x->next = b->owners;
 	b->owners = x;
@@ -529,7 +182,7 @@ int backing_tell(Backing *b, Owner *o)
 	int r = x ? backed_tell(x) : 0;
 
 	/* of many the copy is dear: they wait for backing_describe() */
-	if (r == 0 && x && o->described.n <= DESCRIBED_AT_ONCE && x->n_described != o->described.n_changes) {
+	if (r == 0 && x && o->described.n <= DESCRIBED_AT_ONCE && !backed_described(x)) {
 		(void)pthread_mutex_lock(&b->lock);
 		r = backed_describe(x);
 		(void)pthread_mutex_unlock(&b->lock);
@@ -541,7 +194,7 @@ void backing_describe(Backing *b)
 {
 	(void)pthread_mutex_lock(&b->lock);
 	for (Backed *x = b->owners; x; x = x->next)
-		if (!x->retired && x->n_described != x->owner->described.n_changes)
+		if (!x->retired && !backed_described(x))
 			(void)backed_describe(x); /* out of memory: the next time */
 	(void)pthread_mutex_unlock(&b->lock);
 }
@@ -599,13 +252,8 @@ void backing_drop(Backing *b)
 
 void backings_end(Backings *set, u64 timeout_ns, bool (*saved)(const Session *s))
 {
-	struct timespec until;
-	u64 ns;
+	const struct timespec until = backing_deadline(timeout_ns);
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &until);
-	ns = (u64)until.tv_nsec + timeout_ns;
-	until.tv_sec += (time_t)(ns / NSEC_PER_SEC);
-	until.tv_nsec = (long)(ns % NSEC_PER_SEC);
 	for (Backing *b = set->first; b; b = b->next)
 		if (b->session)
 			backing_quit(b, saved(b->session));

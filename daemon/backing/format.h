@@ -7,6 +7,8 @@
 
 #define BACKING_BLOCK	4096
 #define BACKING_VERSION 1
+/* Positions that no ring reaches in a machine's life. */
+#define BACKING_POSITION_LIMIT (1ull << 62)
 
 /* Names in a run's directory: "session", and LABEL.N.rings, LABEL.N.glossary and LABEL.N.programs for each owner. */
 #define BACKING_SESSION "session"

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/backing/format.h"
+#include "daemon/bytes.h"
 
 /* Bytes of one file that are read at most: all ids of an owner with classes of several hundred bytes. */
 #define READ_MAX (64ull << 20)
@@ -116,22 +117,6 @@ static int take(Glossary *l)
 	return r;
 }
 
-static int write_all(int fd, const u8 *p, size_t n, u64 at)
-{
-	while (n) {
-		ssize_t k = pwrite(fd, p, n, (off_t)at);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return k < 0 ? -errno : -EIO;
-		p += k;
-		n -= (size_t)k;
-		at += (u64)k;
-	}
-	return 0;
-}
-
 int glossary_flush(Glossary *l, int dir_fd, const char *name, u64 *ret_bytes)
 {
 	int r = take(l);
@@ -150,7 +135,7 @@ int glossary_flush(Glossary *l, int dir_fd, const char *name, u64 *ret_bytes)
 			return r;
 		}
 	}
-	r = write_all(l->fd, l->taken.p + l->size, l->taken.n - l->size, l->size);
+	r = write_at(l->fd, l->taken.p + l->size, l->taken.n - l->size, l->size);
 	if (r == 0 && fdatasync(l->fd) < 0)
 		r = -errno;
 	if (r < 0)
@@ -264,8 +249,9 @@ int glossary_read(GlossaryClasses *ret, int fd, u64 image)
 {
 	_cleanup_(glossary_classes_clear) GlossaryClasses c = {};
 	_cleanup_free_ u8 *p = NULL;
-	size_t n = 0, size;
 	struct stat st;
+	size_t size;
+	ssize_t n;
 	int r;
 
 	if (fstat(fd, &st) < 0)
@@ -274,19 +260,11 @@ int glossary_read(GlossaryClasses *ret, int fd, u64 image)
 	p = malloc(size + 1);
 	if (!p)
 		return -ENOMEM;
-	while (n < size) {
-		ssize_t k = pread(fd, p + n, size - n, (off_t)n);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k < 0)
-			return -errno;
-		if (k == 0)
-			break;
-		n += (size_t)k;
-	}
+	n = read_at(fd, p, size, 0);
+	if (n < 0)
+		return (int)n;
 	c.size = (u64)st.st_size;
-	r = parse(&c, p, n, image);
+	r = parse(&c, p, (size_t)n, image);
 	if (r < 0)
 		return r;
 	*ret = c;

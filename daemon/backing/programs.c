@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "daemon/backing/format.h"
+#include "daemon/bytes.h"
 
 /* Of one file: more than programs that may be attached at one time, and than dead ones that are kept. */
 #define PROGRAMS_MAX 65536
@@ -57,23 +58,6 @@ static u64 checksum(const struct backing_programs *head, const struct backing_pr
 	return backing_checksum(backing_checksum(0, &h, sizeof(h)), v, (u64)h.n * sizeof(*v));
 }
 
-static int write_all(int fd, const void *data, size_t n)
-{
-	const u8 *p = data;
-
-	while (n) {
-		ssize_t k = write(fd, p, n);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return k < 0 ? -errno : -EIO;
-		p += k;
-		n -= (size_t)k;
-	}
-	return 0;
-}
-
 static void half_name(char ret[300], const char *name)
 {
 	(void)snprintf(ret, 300, ".%.290s.new", name);
@@ -103,9 +87,9 @@ int programs_write(int dir_fd, const char *name, u64 image, Descriptions *d)
 	fd = openat(dir_fd, half, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0640);
 	if (fd < 0)
 		return -errno;
-	r = write_all(fd, &head, sizeof(head));
+	r = write_at(fd, &head, sizeof(head), 0);
 	if (r == 0)
-		r = write_all(fd, v, head.n * sizeof(*v));
+		r = write_at(fd, v, head.n * sizeof(*v), sizeof(head));
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (r == 0 && renameat(dir_fd, half, dir_fd, name) < 0)
@@ -124,23 +108,6 @@ void programs_remove(int dir_fd, const char *name)
 	(void)unlinkat(dir_fd, name, 0);
 }
 
-static bool read_all(int fd, void *data, size_t n)
-{
-	u8 *p = data;
-
-	while (n) {
-		ssize_t k = read(fd, p, n);
-
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return false;
-		p += k;
-		n -= (size_t)k;
-	}
-	return true;
-}
-
 int programs_read(Descriptions *ret, int dir_fd, const char *name, u64 image)
 {
 	_cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -148,12 +115,13 @@ int programs_read(Descriptions *ret, int dir_fd, const char *name, u64 image)
 	struct backing_programs head;
 	Descriptions d = {};
 	struct stat st;
+	size_t size;
 
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st.st_mode) || !read_all(fd, &head, sizeof(head)) || head.magic != BACKING_MAGIC_PROGRAMS ||
+	if (!S_ISREG(st.st_mode) || read_at(fd, &head, sizeof(head), 0) != sizeof(head) || head.magic != BACKING_MAGIC_PROGRAMS ||
 	    head.image != image || head.n > PROGRAMS_MAX ||
 	    (u64)st.st_size != sizeof(head) + (u64)head.n * sizeof(*v))
 		return -EBADMSG;
@@ -163,7 +131,8 @@ int programs_read(Descriptions *ret, int dir_fd, const char *name, u64 image)
 		descriptions_clear(&d);
 		return -ENOMEM;
 	}
-	if (!read_all(fd, v, head.n * sizeof(*v)) || checksum(&head, v) != head.checksum) {
+	size = head.n * sizeof(*v);
+	if (read_at(fd, v, size, sizeof(head)) != (ssize_t)size || checksum(&head, v) != head.checksum) {
 		descriptions_clear(&d);
 		return -EBADMSG;
 	}

@@ -5,26 +5,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "daemon/bytes.h"
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"
-
-ssize_t read_at(int fd, void *p, size_t size, u64 offset)
-{
-	size_t n = 0;
-
-	while (n < size) {
-		ssize_t got = pread(fd, (u8 *)p + n, size - n, (off_t)(offset + n));
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			break;
-		n += (size_t)got;
-	}
-	return (ssize_t)n;
-}
 
 /* ---- packets ---- */
 

@@ -56,6 +56,3 @@ void trace_buffer_clear(TraceBuffer *b);
  * what was before is given all the same. */
 int trace_records_within(const u8 *p, const PacketInfo *info, u64 from, u64 to, u64 *ret_first, u64 *ret_end,
 			 u64 *ret_n);
-
-/* Reads up to `size` bytes at offset: how many there were, or -errno. */
-ssize_t read_at(int fd, void *p, size_t size, u64 offset);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "daemon/bytes.h"
 #include "daemon/trace/file.h"
 #include "daemon/trace/index.h"
 #include "daemon/trace/packet.h"

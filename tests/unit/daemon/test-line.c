@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a line says is what is read of it, whatever bytes it is made of. */
-#include "daemon/line.h"
+#include "daemon/line-rings.h"
 
 #include <glib.h>
 
@@ -23,6 +23,8 @@ static void test_numbers(void)
 		g_assert_cmpuint(small, ==, values[i] <= UINT32_MAX ? values[i] : 42);
 		g_assert_false(line_get_number(l.text, "ke", &v));
 		g_assert_false(line_get_number(l.text, "word", &v));
+		g_assert_cmpint(line_get_bool(l.text, "key"), ==, values[i] != 0);
+		g_assert_false(line_get_bool(l.text, "ke"));
 	}
 	line_clear(&l);
 }
@@ -138,6 +140,34 @@ static void test_words(void)
 	g_assert_false(line_is("", "session"));
 }
 
+/* What is said of rings is what is read of them, each number as itself. */
+static void test_rings(void)
+{
+	const OwnerCounters said = { .recorded = 1, .overwritten = 2, .discarded = 3, .written = 4, .corrupt = 5,
+				     .corrupt_subs = 6, .clamped = 7, .unpinned = 8, .lost = { 9, 10, 11 } };
+	OwnerCounters counters = { .fill = 1 };
+	struct geometry g, back = { 0 };
+	Line l = { 0 };
+
+	g_assert_cmpint(geometry_plan(&g, 8 << 20, ABI_MIN_SUBS, 2, 4, ABI_POLICY_DISCARD, ABI_CONTEXT_VTID, NULL), ==, 0);
+	g_assert_cmpint(geometry_plan_pinned(&g, 1 << 20, 2, NULL), ==, 0);
+	line_begin(&l, "word");
+	line_geometry(&l, &g);
+	line_counters(&l, &said);
+	g_assert_true(line_get_geometry(l.text, &back));
+	g_assert_cmpmem(&back, sizeof(back), &g, sizeof(g));
+	line_get_counters(l.text, &counters);
+	g_assert_cmpmem(&counters, sizeof(counters), &said, sizeof(said));
+	/* one that cannot be, and none */
+	g.ring_shift = 0;
+	line_begin(&l, "word");
+	line_geometry(&l, &g);
+	g_assert_false(line_get_geometry(l.text, &back));
+	g_assert_false(line_get_geometry("word", &back));
+	g_assert_cmpuint(back.ring_shift, !=, 0);
+	line_clear(&l);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -148,5 +178,6 @@ int main(int argc, char **argv)
 	g_test_add_func("/line/bytes", test_bytes);
 	g_test_add_func("/line/lists", test_lists);
 	g_test_add_func("/line/words", test_words);
+	g_test_add_func("/line/rings", test_rings);
 	return g_test_run();
 }
