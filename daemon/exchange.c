@@ -39,20 +39,12 @@ struct Exchange {
 	bool behind; /* had to let others go first */
 };
 
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 static void complain(Ground *g, uid_t uid, pid_t pid, const char *format, va_list ap)
 {
 	char text[512], more[64] = "";
 	u64 swallowed;
 
-	if (!account_may_log(g->account, uid, now_monotonic(), &swallowed))
+	if (!account_may_log(g->account, uid, monotonic_ns(), &swallowed))
 		return;
 	(void)vsnprintf(text, sizeof(text), format, ap);
 	if (swallowed)
@@ -291,7 +283,7 @@ static void exchange_drop(Exchange *x, int error)
 /* A user whose programs took more than their share of the loop waits until nobody else does. */
 static bool exchange_rank(Exchange *x)
 {
-	bool behind = account_overdrawn(x->set->ground->account, x->uid, now_monotonic());
+	bool behind = account_overdrawn(x->set->ground->account, x->uid, monotonic_ns());
 	int64_t priority = behind ? PRIORITY_OVERDRAWN : SD_EVENT_PRIORITY_NORMAL;
 
 	(void)sd_event_source_set_priority(x->io, priority);
@@ -302,10 +294,10 @@ static bool exchange_rank(Exchange *x)
 static int exchange_on_io(sd_event_source *s, int fd, u32 revents, void *userdata)
 {
 	Exchange *x = userdata;
-	u64 begin = now_monotonic(), end;
+	u64 begin = monotonic_ns(), end;
 	int r = exchange_turn(x);
 
-	end = now_monotonic();
+	end = monotonic_ns();
 	account_spend(x->set->ground->account, x->uid, end, end - begin);
 	if (r == 0)
 		(void)exchange_rank(x);

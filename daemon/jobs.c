@@ -3,7 +3,6 @@
 #include "daemon/jobs.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "daemon/job.h"
 #include "daemon/reasons.h"
@@ -25,14 +24,6 @@ struct Jobs {
 	JobsObserver observer;
 	void *userdata;
 };
-
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
 
 /* Tells everybody, once. */
 static void job_finish(Job *b)
@@ -472,11 +463,11 @@ void jobs_forget(Jobs *j, const Session *s)
 
 void jobs_drain(Jobs *j, u64 timeout_ns)
 {
-	u64 end = now_monotonic() + timeout_ns;
+	u64 end = monotonic_ns() + timeout_ns;
 
 	jobs_begin(j);
 	while (worker_busy(j->copier) || worker_busy(j->writer)) {
-		u64 now = now_monotonic();
+		u64 now = monotonic_ns();
 
 		/* whatever ends hands on what waits for it, so each is waited for in turn */
 		if (now >= end ||

@@ -29,14 +29,9 @@ typedef struct {
 	StreamCounters c;
 } View;
 
-static u64 add(u64 a, u64 b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
 static u64 discarded(const StreamCounters *c)
 {
-	return add(c->lost, add(c->overwritten, c->corrupt));
+	return add_bounded(c->lost, add_bounded(c->overwritten, c->corrupt));
 }
 
 static u64 sub_of(const Stream *s, u64 position)
@@ -213,9 +208,9 @@ static void missed(View *v, u64 count)
 	if (count > v->count)
 		return;
 	if (t->lapped)
-		v->c.overwritten = add(v->c.overwritten, n);
+		v->c.overwritten = add_bounded(v->c.overwritten, n);
 	else
-		v->c.corrupt = add(v->c.corrupt, n);
+		v->c.corrupt = add_bounded(v->c.corrupt, n);
 	t->counted = count;
 	t->unknown = 0;
 }
@@ -237,7 +232,7 @@ static void resynchronise(Stream *s, View *v)
 	if (v->offset > s->done) {
 		/* the sub-buffer it stands in may be good */
 		to = sub_of(s, v->offset);
-		v->t.unknown = add(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
+		v->t.unknown = add_bounded(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
 	} else {
 		v->t.counted = v->count;
 		v->t.unknown = 0;
@@ -308,7 +303,7 @@ static bool view_oldest(Stream *s, View *v, u64 *skip)
 		return true;
 	to = MIN(oldest + *skip * s->reader.sub_size, sub_of(s, v->offset));
 	v->t.lapped = true;
-	v->t.unknown = add(v->t.unknown, to - s->done);
+	v->t.unknown = add_bounded(v->t.unknown, to - s->done);
 	h = header_at(s, to);
 	/* R2; else the next header that is whole tells */
 	(void)look(s, &after, &count);
@@ -389,15 +384,15 @@ static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, S
 	if (r == RECORDS_UNKNOWN)
 		return -ENOENT;
 	v->clock = w.clock;
-	v->t.counted = add(v->t.counted, w.met);
-	v->c.corrupt = add(v->c.corrupt, w.left_out);
+	v->t.counted = add_bounded(v->t.counted, w.met);
+	v->c.corrupt = add_bounded(v->c.corrupt, w.left_out);
 	v->c.clamped += w.clamped;
 	if (w.left_out || w.broken)
 		spoil(v);
 	if (w.taken < size && !w.broken)
 		v->next = v->start + w.taken;
 	else /* with what is behind the end: nothing, if that is honest */
-		v->t.unknown = add(v->t.unknown, v->next - v->start - w.taken);
+		v->t.unknown = add_bounded(v->t.unknown, v->next - v->start - w.taken);
 	if (w.met)
 		v->t.lapped = false;
 	if (w.n == 0)
@@ -441,7 +436,7 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 		if (r == 0) {
 			/* its records are counted by the header behind it */
 			spoil(&v);
-			v.t.unknown = add(v.t.unknown, v.next - s->done);
+			v.t.unknown = add_bounded(v.t.unknown, v.next - s->done);
 			pass_over(s, &v, v.next);
 			continue;
 		}
@@ -506,7 +501,7 @@ bool stream_ready(const Stream *s, bool partial)
 u64 stream_before(const Stream *s)
 {
 	const StreamCounters *c = &s->counters;
-	u64 ours = add(add(c->kept, c->corrupt), c->overwritten);
+	u64 ours = add_bounded(add_bounded(c->kept, c->corrupt), c->overwritten);
 
 	return s->overwrite && s->tally.counted != UINT64_MAX ? s->tally.counted - MIN(s->tally.counted, ours) : 0;
 }
