@@ -34,25 +34,6 @@ static u64 discarded(const StreamCounters *c)
 	return add_bounded(c->lost, add_bounded(c->overwritten, c->corrupt));
 }
 
-static u64 sub_of(const Stream *s, u64 position)
-{
-	return position & ~(s->reader.sub_size - 1);
-}
-
-static const u8 *at(const Stream *s, u64 position)
-{
-	return s->reader.data + (position & (s->reader.size - 1));
-}
-
-static struct abi_sub header_at(const Stream *s, u64 position)
-{
-	struct abi_sub h;
-
-	/* one copy, then judged: it may be written over at any time */
-	memcpy(&h, at(s, position), sizeof(h));
-	return h;
-}
-
 /* Arithmetic on positions has room for a lap behind this. No honest ring reaches it in a machine's life. */
 static u64 position_limit(const Stream *s)
 {
@@ -85,8 +66,8 @@ static void begin_oldest(Stream *s, u64 offset)
 		u64 oldest = first_whole(s, offset), position, count, after;
 		struct abi_sub h;
 
-		position = oldest ? MIN(oldest + skip * s->reader.sub_size, sub_of(s, offset)) : 0;
-		h = header_at(s, position);
+		position = oldest ? MIN(oldest + skip * s->reader.sub_size, reader_sub(&s->reader, offset)) : 0;
+		h = reader_header(&s->reader, position);
 		(void)look(s, &after, &count);
 		if (after < offset || after > position_limit(s))
 			break;
@@ -120,11 +101,11 @@ void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 	}
 	/* relaxed: our own word, if nobody wrote over it */
 	consumed = load_relaxed_u64(&s->reader.line->consumed);
-	if (consumed == 0 || consumed > offset || consumed != sub_of(s, consumed))
+	if (consumed == 0 || consumed > offset || consumed != reader_sub(&s->reader, consumed))
 		return;
 	s->done = s->safe = consumed;
 	s->tally.counted = UINT64_MAX;
-	h = header_at(s, consumed);
+	h = reader_header(&s->reader, consumed);
 	if (consumed == offset)
 		s->tally.counted = count;
 	else if (h.position == consumed && h.count <= count)
@@ -149,11 +130,11 @@ static int copy_reserve(Stream *s)
 /* Positions below are not needed any more. A part of a sub-buffer is not given back. */
 static void give(Stream *s, u64 safe)
 {
-	bool moves = sub_of(s, safe) != sub_of(s, s->safe);
+	bool moves = reader_sub(&s->reader, safe) != reader_sub(&s->reader, s->safe);
 
 	s->safe = safe;
 	if (!s->overwrite && moves)
-		reader_consume(&s->reader, sub_of(s, safe));
+		reader_consume(&s->reader, reader_sub(&s->reader, safe));
 }
 
 static void move_on(Stream *s, u64 done, u64 clock, const StreamTally *t, const StreamCounters *c)
@@ -195,7 +176,7 @@ void stream_give(Stream *s, u64 position)
 
 u64 stream_given(const Stream *s)
 {
-	return sub_of(s, s->safe);
+	return reader_sub(&s->reader, s->safe);
 }
 
 /* The ring says that `count` records came before here. What was not met of them is counted, as far as what was passed unread
@@ -231,7 +212,7 @@ static void resynchronise(Stream *s, View *v)
 
 	if (v->offset > s->done) {
 		/* the sub-buffer it stands in may be good */
-		to = sub_of(s, v->offset);
+		to = reader_sub(&s->reader, v->offset);
 		v->t.unknown = add_bounded(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
 	} else {
 		v->t.counted = v->count;
@@ -244,7 +225,7 @@ static void resynchronise(Stream *s, View *v)
 	s->safe = to;
 	s->last = 0;
 	if (!s->overwrite)
-		reader_consume(&s->reader, sub_of(s, to));
+		reader_consume(&s->reader, reader_sub(&s->reader, to));
 }
 
 /* ---- the ring ---- */
@@ -252,7 +233,7 @@ static void resynchronise(Stream *s, View *v)
 /* Where the ring stands, and whether there is anything to look at: 1; 0: no; -1: it lied, and was put right. */
 static int view_ring(Stream *s, View *v, bool partial)
 {
-	u64 taken = sub_of(s, s->done), given = stream_given(s);
+	u64 taken = reader_sub(&s->reader, s->done), given = stream_given(s);
 	bool settled;
 
 	*v = (View){ .clock = s->clock, .t = s->tally, .c = s->counters };
@@ -301,10 +282,10 @@ static bool view_oldest(Stream *s, View *v, u64 *skip)
 
 	if (!s->overwrite || s->done >= oldest)
 		return true;
-	to = MIN(oldest + *skip * s->reader.sub_size, sub_of(s, v->offset));
+	to = MIN(oldest + *skip * s->reader.sub_size, reader_sub(&s->reader, v->offset));
 	v->t.lapped = true;
 	v->t.unknown = add_bounded(v->t.unknown, to - s->done);
-	h = header_at(s, to);
+	h = reader_header(&s->reader, to);
 	/* R2; else the next header that is whole tells */
 	(void)look(s, &after, &count);
 	if (after < v->offset || first_whole(s, after) > to)
@@ -326,13 +307,13 @@ static int view_sub(Stream *s, View *v)
 	bool complete;
 	int good;
 
-	v->sub = sub_of(s, s->done);
+	v->sub = reader_sub(&s->reader, s->done);
 	complete = v->offset - v->sub >= size;
 	v->next = complete ? v->sub + size : v->offset;
 	v->start = MAX(s->done, v->sub + ABI_SUB_HEADER);
-	h = header_at(s, v->sub);
+	h = reader_header(&s->reader, v->sub);
 	v->end = complete ? h.end : v->offset;
-	v->records = at(s, v->start);
+	v->records = reader_at(&s->reader, v->start);
 	good = h.position == v->sub && v->end >= v->start && v->end <= v->next && !(v->end & 3);
 	if (s->overwrite) {
 		if (copy_reserve(s) < 0)
@@ -481,7 +462,7 @@ void stream_resume(Stream *s, const StreamProgress *p)
 	s->counters = p->counters;
 	/* the daemon before may have died before it gave this back */
 	if (!s->overwrite)
-		reader_consume(&s->reader, sub_of(s, s->safe));
+		reader_consume(&s->reader, reader_sub(&s->reader, s->safe));
 }
 
 /* ---- looking ---- */
@@ -495,7 +476,7 @@ bool stream_ready(const Stream *s, bool partial)
 	if (offset > position_limit(s))
 		return !s->lying;
 	/* also where it is behind us: then it lies, and take() has to see that */
-	return partial ? offset != s->done : offset - sub_of(s, s->done) >= s->reader.sub_size;
+	return partial ? offset != s->done : offset - reader_sub(&s->reader, s->done) >= s->reader.sub_size;
 }
 
 u64 stream_before(const Stream *s)
