@@ -34,14 +34,12 @@ typedef struct {
 } Frame;
 
 typedef struct {
-	const char *file;
 	Cursor c;
 	Frame frames[SCAN_MAX_DEPTH + 1];
 	size_t depth;
 	bool hopeless; /* nothing behind here can be understood */
 	u32 n_dropped;
-	size_t first_problem;
-	ConfigProblems *problems;
+	FileProblems problems;
 } Scan;
 
 static void frame_clear(Frame *f)
@@ -62,31 +60,10 @@ static int put_repaired(Scan *s)
 	return cursor_put(&s->c, "\"" SCAN_REPAIRED "\"", 3);
 }
 
-static bool enough(const Scan *s)
-{
-	return s->problems->n - s->first_problem >= PROBLEMS_PER_FILE;
-}
-
-static bool already(const Scan *s, int line)
-{
-	return s->problems->n > s->first_problem && s->problems->v[s->problems->n - 1].line == line;
-}
-
 /* A word that is wrong by itself. */
-#define complain_word(s, at, ...)                                                                  \
-	(enough(s) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
+#define complain_word(s, at, ...) problem_complain(&(s)->problems, at, __VA_ARGS__)
 /* A token at the wrong place: behind another mistake on the same line it mostly follows from that one. */
-#define complain(s, at, ...) (already(s, at) ? 0 : complain_word(s, at, __VA_ARGS__))
-
-static char *word_text(const char *at, size_t n, char ret[WORD_SHOWN + 8])
-{
-	char word[128];
-
-	n = MIN(n, sizeof(word) - 1);
-	memcpy(word, at, n);
-	word[n] = '\0';
-	return (char *)problem_word(word, ret);
-}
+#define complain(s, at, ...) (problem_in_line(&(s)->problems, at) ? 0 : complain_word(s, at, __VA_ARGS__))
 
 static int skip_blanks(Scan *s)
 {
@@ -179,7 +156,7 @@ static int scan_word(Scan *s)
 		return r < 0 ? r : put_repaired(s);
 	}
 	s->c.p += n;
-	(void)word_text(at, n, shown);
+	(void)problem_bytes(at, n, shown);
 	switch (word_kind(at, n)) {
 	case WORD_BOOL:
 		return cursor_put(&s->c, at, n);
@@ -255,7 +232,7 @@ static int scan_quoted_name(Scan *s, Frame *f)
 	r = complain(s, s->c.line,
 		     "%s: a name cannot be quoted; for a session of this name write sessions = ( { name = %s; "
 		     "... } )",
-		     word_text(at, n, shown), shown);
+		     problem_bytes(at, n, shown), shown);
 	if (r < 0)
 		return r;
 	f->want = WANT_EQUALS;
@@ -289,7 +266,7 @@ static int scan_name(Scan *s, Frame *f)
 	}
 	s->c.p += n;
 	f->want = WANT_EQUALS;
-	(void)word_text(at, n, shown);
+	(void)problem_bytes(at, n, shown);
 	if (!is_name(at, n)) {
 		r = complain(s, s->c.line,
 			     "%s cannot be a name: a letter, then letters, digits, '-' and '_'; for a session "
@@ -324,7 +301,7 @@ static const char *what_it_is(const Frame *above, char ret[WORD_SHOWN + 32])
 	if (above->n_names > 0 && (above->open == '{' || above->open == 0)) {
 		const Name *name = &above->names[above->n_names - 1];
 
-		(void)snprintf(ret, WORD_SHOWN + 32, " (%s)", word_text(name->at, name->n, shown));
+		(void)snprintf(ret, WORD_SHOWN + 32, " (%s)", problem_bytes(name->at, name->n, shown));
 	}
 	return ret;
 }
@@ -529,10 +506,8 @@ int scan_text(const char *file, const char *text, size_t n, char **ret_text, Con
 {
 	static const char bom[] = "\xef\xbb\xbf";
 	_cleanup_(scan_clear) Scan s = {
-		.file = file,
 		.c = { .p = text, .end = text + n, .line = 1 },
-		.first_problem = problems->n,
-		.problems = problems,
+		.problems = { .file = file, .all = problems, .first = problems->n },
 	};
 	const char *nul = memchr(text, '\0', n);
 	int r;
