@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks what libconfig made of a file, setting by setting, never asking it for a key: an answer "not there"
- * could mean "of another type" or "misspelled". Integers all come as 64 bits (scan.c writes the L). */
+ * could mean "of another type" or "misspelled". Integers all come as 64 bits (literal.c writes the L). */
 #include <libconfig.h>
 
 #include "conf/parse.h"
 
 #include "conf/item.h"
+#include "conf/literal.h"
 #include "conf/problem.h"
 #include "conf/scan.h"
 #include "conf/session.h"
@@ -31,7 +32,7 @@ static int line_of(const config_setting_t *s)
 static bool is_repaired(const Parser *p, const config_setting_t *s)
 {
 	return !p->usable && config_setting_type(s) == CONFIG_TYPE_STRING &&
-	       strcmp(config_setting_get_string(s), SCAN_REPAIRED) == 0;
+	       strcmp(config_setting_get_string(s), LITERAL_REPAIRED) == 0;
 }
 
 /* A name, a value, or an element of its list that the scan has dealt with. */

@@ -46,22 +46,33 @@ int problem_add(ConfigProblems *p, const char *file, int line, bool warning, con
 	return r;
 }
 
+static int file_vadd(const FileProblems *p, int line, const char *format, va_list args)
+{
+	return p->all->n - p->first >= PROBLEMS_PER_FILE ? 0 : problem_vadd(p->all, p->file, line, false, format, args);
+}
+
 int problem_complain(const FileProblems *p, int line, const char *format, ...)
 {
 	va_list args;
 	int r;
 
-	if (p->all->n - p->first >= PROBLEMS_PER_FILE)
-		return 0;
 	va_start(args, format);
-	r = problem_vadd(p->all, p->file, line, false, format, args);
+	r = file_vadd(p, line, format, args);
 	va_end(args);
 	return r;
 }
 
-bool problem_in_line(const FileProblems *p, int line)
+int problem_follow(const FileProblems *p, int line, const char *format, ...)
 {
-	return p->all->n > p->first && p->all->v[p->all->n - 1].line == line;
+	va_list args;
+	int r;
+
+	if (p->all->n > p->first && p->all->v[p->all->n - 1].line == line)
+		return 0;
+	va_start(args, format);
+	r = file_vadd(p, line, format, args);
+	va_end(args);
+	return r;
 }
 
 bool problem_error_since(const ConfigProblems *p, size_t first)

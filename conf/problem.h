@@ -20,10 +20,10 @@ typedef struct {
 	size_t first;
 } FileProblems;
 
-/* An error; nothing once there are PROBLEMS_PER_FILE. 0 or -ENOMEM. */
+/* An error of a word that is wrong by itself; nothing once there are PROBLEMS_PER_FILE. 0 or -ENOMEM. */
 int problem_complain(const FileProblems *p, int line, const char *format, ...) _printf_(3, 4);
-/* True if the newest one is of that line. */
-bool problem_in_line(const FileProblems *p, int line);
+/* The same of a token at the wrong place: nothing behind another mistake on the same line, from which it mostly follows. */
+int problem_follow(const FileProblems *p, int line, const char *format, ...) _printf_(3, 4);
 
 /* Those from index `first` on, all of one file, by line. */
 void problem_sort(ConfigProblems *p, size_t first);
