@@ -176,7 +176,6 @@ static int watch_retry(UnitWatch *w)
 {
 	u64 delay = w->backoff_usec;
 
-	w->bus = sd_bus_close_unref(w->bus);
 	if (w->retry)
 		return 0;
 	w->backoff_usec = MIN(delay * 2, BACKOFF_MAX_USEC);
@@ -186,13 +185,8 @@ static int watch_retry(UnitWatch *w)
 /* The bus went away. It is not closed from inside its own handler. */
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
-	UnitWatch *w = userdata;
-
 	log_debug("the connection to systemd over the system bus is gone; trying again");
-	if (!w->retry)
-		(void)sd_event_add_time_relative(w->event, &w->retry, CLOCK_MONOTONIC, w->backoff_usec,
-						 w->backoff_usec / 10, on_retry, w);
-	w->backoff_usec = MIN(w->backoff_usec * 2, BACKOFF_MAX_USEC);
+	(void)watch_retry(userdata);
 	return 0;
 }
 
@@ -249,6 +243,7 @@ static int watch_connect(UnitWatch *w)
 	return 0;
 fail:
 	log_debug("cannot watch systemd's units: %s; trying again", strerror(-r));
+	w->bus = sd_bus_close_unref(w->bus);
 	return watch_retry(w);
 }
 
