@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Walks what libconfig made of a file, setting by setting, never asking it for a key: an answer "not there"
- * could mean "of another type" or "misspelled". Integers all come as 64 bits (scan.c writes the L). */
+ * could mean "of another type" or "misspelled". Integers all come as 64 bits (literal.c writes the L). */
 #include <libconfig.h>
 
 #include "conf/parse.h"
 
 #include "conf/item.h"
+#include "conf/literal.h"
 #include "conf/problem.h"
 #include "conf/scan.h"
 #include "conf/session.h"
@@ -17,10 +18,8 @@
 enum { SESSIONS_MAX = 1024 };
 
 typedef struct {
-	const char *file;
 	Config *config; /* what the file is applied to: a copy */
-	ConfigProblems *problems;
-	size_t first; /* problem of this file */
+	FileProblems problems;
 	bool usable;  /* false: whatever comes, nothing of it is used */
 } Parser;
 
@@ -33,7 +32,7 @@ static int line_of(const config_setting_t *s)
 static bool is_repaired(const Parser *p, const config_setting_t *s)
 {
 	return !p->usable && config_setting_type(s) == CONFIG_TYPE_STRING &&
-	       strcmp(config_setting_get_string(s), SCAN_REPAIRED) == 0;
+	       strcmp(config_setting_get_string(s), LITERAL_REPAIRED) == 0;
 }
 
 /* A name, a value, or an element of its list that the scan has dealt with. */
@@ -50,10 +49,7 @@ static bool dropped(const Parser *p, const config_setting_t *s)
 	return false;
 }
 
-#define complain(p, at, ...)                                                                       \
-	((p)->problems->n - (p)->first >= PROBLEMS_PER_FILE                                        \
-		 ? 0                                                                               \
-		 : problem_add((p)->problems, (p)->file, at, false, __VA_ARGS__))
+#define complain(p, at, ...) problem_complain(&(p)->problems, at, __VA_ARGS__)
 
 /* Takes the text; a NULL text is for the caller's -ENOMEM. */
 static int complain_text(Parser *p, int line, char *text)
@@ -145,7 +141,7 @@ static int apply_key(Parser *p, const Key *k, void *base, ConfigOrigin *origins,
 		return complain_text(p, line_of(s), wrong);
 	if (r < 0)
 		return r;
-	return origin_set(origins, k, p->file, line_of(s));
+	return origin_set(origins, k, p->problems.file, line_of(s));
 }
 
 static int complain_unknown(Parser *p, KeyGroup group, const config_setting_t *s, const char *where)
@@ -185,7 +181,7 @@ static int new_session(Parser *p, const char *name, int line, SessionConfig **re
 
 	if (r < 0)
 		return r;
-	c->file = strdup(p->file);
+	c->file = strdup(p->problems.file);
 	c->line = line;
 	if (!c->file)
 		return -ENOMEM;
@@ -211,7 +207,7 @@ static int apply_session(Parser *p, const char *name, const config_setting_t *gr
 {
 	_cleanup_(session_config_freep) SessionConfig *c = NULL;
 	const SessionConfig *before = config_find(p->config, name);
-	size_t first = p->problems->n;
+	size_t first = p->problems.all->n;
 	char where[WORD_SHOWN + 32], shown[WORD_SHOWN + 8];
 	bool reset;
 	int r;
@@ -248,8 +244,8 @@ static int apply_session(Parser *p, const char *name, const config_setting_t *gr
 	}
 	if (!p->usable)
 		return 0;
-	if (problem_error_since(p->problems, first))
-		return problem_add(p->problems, p->file, line_of(group), true,
+	if (problem_error_since(p->problems.all, first))
+		return problem_add(p->problems.all, p->problems.file, line_of(group), true,
 				   before ? "%s stays as the files before made it, since this has errors"
 					  : "%s is left out, since it has errors",
 				   where);
@@ -343,7 +339,7 @@ static int apply_sessions(Parser *p, const config_setting_t *s)
 static int apply_daemon(Parser *p, const config_setting_t *group)
 {
 	DaemonConfig d = { 0 };
-	size_t first = p->problems->n;
+	size_t first = p->problems.all->n;
 	int r;
 
 	if (!config_setting_is_group(group))
@@ -359,7 +355,7 @@ static int apply_daemon(Parser *p, const config_setting_t *group)
 		r = k ? apply_key(p, k, &d, d.origins, s)
 		      : complain_unknown(p, GROUP_DAEMON, s, "daemon");
 	}
-	if (r == 0 && !problem_error_since(p->problems, first)) {
+	if (r == 0 && !problem_error_since(p->problems.all, first)) {
 		daemon_config_deinit(&p->config->daemon);
 		p->config->daemon = d;
 		return 0;
@@ -367,7 +363,7 @@ static int apply_daemon(Parser *p, const config_setting_t *group)
 	daemon_config_deinit(&d);
 	if (r < 0 || !p->usable)
 		return r;
-	return problem_add(p->problems, p->file, line_of(group), true,
+	return problem_add(p->problems.all, p->problems.file, line_of(group), true,
 			   "the daemon's settings stay as they were, since this has errors");
 }
 
@@ -415,13 +411,13 @@ int parse_text(const char *file, const char *text, size_t n, Config **config, Co
 	_cleanup_(config_freep) Config *copy = NULL;
 	_cleanup_free_ char *clean = NULL;
 	config_t tree;
-	Parser p = { .file = file, .problems = problems, .first = problems->n };
+	Parser p = { .problems = { .file = file, .all = problems, .first = problems->n } };
 	int r;
 
 	r = scan_text(file, text, n, &clean, problems);
 	if (r < 0)
 		return r;
-	p.usable = clean && !problem_error_since(problems, p.first);
+	p.usable = clean && !problem_error_since(problems, p.problems.first);
 	if (clean) {
 		r = config_copy(*config, &copy);
 		if (r < 0)
@@ -438,7 +434,7 @@ int parse_text(const char *file, const char *text, size_t n, Config **config, Co
 		if (r < 0)
 			return r;
 	}
-	problem_sort(problems, p.first);
+	problem_sort(problems, p.problems.first);
 	if (!p.usable)
 		return problem_add(problems, file, 0, true, "nothing of this file is used, since it cannot be read");
 	(void)config_free(*config);

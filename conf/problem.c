@@ -22,20 +22,56 @@ static int problem_push(ConfigProblems *p, const char *file, int line, bool warn
 	return 0;
 }
 
-int problem_add(ConfigProblems *p, const char *file, int line, bool warning, const char *format, ...)
+static int problem_vadd(ConfigProblems *p, const char *file, int line, bool warning, const char *format, va_list args)
 {
 	char *text = NULL;
-	va_list args;
 	int r;
 
-	va_start(args, format);
-	r = vasprintf(&text, format, args);
-	va_end(args);
-	if (r < 0)
+	if (vasprintf(&text, format, args) < 0)
 		return -ENOMEM;
 	r = problem_push(p, file, line, warning, text);
 	if (r < 0)
 		free(text);
+	return r;
+}
+
+int problem_add(ConfigProblems *p, const char *file, int line, bool warning, const char *format, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, format);
+	r = problem_vadd(p, file, line, warning, format, args);
+	va_end(args);
+	return r;
+}
+
+static int file_vadd(const FileProblems *p, int line, const char *format, va_list args)
+{
+	return p->all->n - p->first >= PROBLEMS_PER_FILE ? 0 : problem_vadd(p->all, p->file, line, false, format, args);
+}
+
+int problem_complain(const FileProblems *p, int line, const char *format, ...)
+{
+	va_list args;
+	int r;
+
+	va_start(args, format);
+	r = file_vadd(p, line, format, args);
+	va_end(args);
+	return r;
+}
+
+int problem_follow(const FileProblems *p, int line, const char *format, ...)
+{
+	va_list args;
+	int r;
+
+	if (p->all->n > p->first && p->all->v[p->all->n - 1].line == line)
+		return 0;
+	va_start(args, format);
+	r = file_vadd(p, line, format, args);
+	va_end(args);
 	return r;
 }
 
@@ -77,7 +113,12 @@ int problem_text(char **ret_text, const char *format, ...)
 
 const char *problem_word(const char *word, char ret[WORD_SHOWN + 8])
 {
-	size_t n = strlen(word), out = 0;
+	return problem_bytes(word, strlen(word), ret);
+}
+
+const char *problem_bytes(const char *word, size_t n, char ret[WORD_SHOWN + 8])
+{
+	size_t out = 0;
 
 	ret[out++] = '"';
 	for (size_t i = 0; i < n;) {

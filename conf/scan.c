@@ -1,54 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "conf/scan.h"
 
-#include <ctype.h>
 #include <stdio.h>
 
 #include "conf/cursor.h"
+#include "conf/frame.h"
+#include "conf/literal.h"
 #include "conf/problem.h"
-#include "conf/word.h"
-
-/* What may come next, per open bracket. */
-typedef enum {
-	WANT_NAME,	/* group: a name, or its end */
-	WANT_EQUALS,	/* group: '=' or ':' */
-	WANT_VALUE,	/* group: the value */
-	WANT_SEPARATOR, /* group: ';', ',', or the next name */
-	WANT_ELEMENT,	/* list: a value, or its end */
-	WANT_COMMA,	/* list: ',' or its end */
-} Want;
 
 typedef struct {
-	const char *at;
-	size_t n;
-	int line;
-} Name;
-
-typedef struct {
-	char open; /* '{', '[', '('; 0: the file itself */
-	int line;
-	Want want;
-	bool string; /* the value before was a string: another one is glued to it */
-	Name *names; /* seen in this group; the last is the one whose value is read */
-	size_t n_names;
-} Frame;
-
-typedef struct {
-	const char *file;
 	Cursor c;
 	Frame frames[SCAN_MAX_DEPTH + 1];
 	size_t depth;
 	bool hopeless; /* nothing behind here can be understood */
 	u32 n_dropped;
-	size_t first_problem;
-	ConfigProblems *problems;
+	FileProblems problems;
 } Scan;
-
-static void frame_clear(Frame *f)
-{
-	free(f->names);
-	*f = (Frame){ 0 };
-}
 
 static void scan_clear(Scan *s)
 {
@@ -57,36 +24,8 @@ static void scan_clear(Scan *s)
 	cursor_clear(&s->c);
 }
 
-static int put_repaired(Scan *s)
-{
-	return cursor_put(&s->c, "\"" SCAN_REPAIRED "\"", 3);
-}
-
-static bool enough(const Scan *s)
-{
-	return s->problems->n - s->first_problem >= PROBLEMS_PER_FILE;
-}
-
-static bool already(const Scan *s, int line)
-{
-	return s->problems->n > s->first_problem && s->problems->v[s->problems->n - 1].line == line;
-}
-
-/* A word that is wrong by itself. */
-#define complain_word(s, at, ...)                                                                  \
-	(enough(s) ? 0 : problem_add((s)->problems, (s)->file, at, false, __VA_ARGS__))
-/* A token at the wrong place: behind another mistake on the same line it mostly follows from that one. */
-#define complain(s, at, ...) (already(s, at) ? 0 : complain_word(s, at, __VA_ARGS__))
-
-static char *word_text(const char *at, size_t n, char ret[WORD_SHOWN + 8])
-{
-	char word[128];
-
-	n = MIN(n, sizeof(word) - 1);
-	memcpy(word, at, n);
-	word[n] = '\0';
-	return (char *)problem_word(word, ret);
-}
+/* Of a token at the wrong place; what is wrong by itself uses problem_complain(). */
+#define complain(s, at, ...) problem_follow(&(s)->problems, at, __VA_ARGS__)
 
 static int skip_blanks(Scan *s)
 {
@@ -98,121 +37,37 @@ static int skip_blanks(Scan *s)
 	return complain(s, begin, "the comment that begins here, \"/*\", has no end, \"*/\"");
 }
 
-static bool is_name(const char *at, size_t n)
-{
-	if (n == 0 || !isalpha((unsigned char)*at) || word_kind(at, n) == WORD_BOOL)
-		return false;
-	for (size_t i = 1; i < n; i++)
-		if (!isalnum((unsigned char)at[i]) && at[i] != '_' && at[i] != '-')
-			return false;
-	return true;
-}
-
-/* The key whose value is being read, as a message begins: "memory: "; "" at no key. */
+/* As frame_key(); in a list, of the key that it is the value of. */
 static const char *key_text(const Scan *s, char ret[WORD_SHOWN + 8])
 {
 	size_t depth = s->depth;
 
 	while (depth > 0 && s->frames[depth].open != '{')
 		depth--;
-	const Frame *f = &s->frames[depth];
-
-	ret[0] = '\0';
-	if (f->n_names > 0 && f->want != WANT_NAME) {
-		const Name *name = &f->names[f->n_names - 1];
-		size_t n = MIN(name->n, (size_t)WORD_SHOWN);
-
-		/* a name that is none may hold anything; its own message showed it */
-		if (is_name(name->at, name->n))
-			(void)snprintf(ret, WORD_SHOWN + 8, "%.*s: ", (int)n, name->at);
-	}
-	return ret;
+	return frame_key(&s->frames[depth], ret);
 }
 
+/* keep: hands it on, as the value of a key. */
 static int scan_string(Scan *s, bool keep)
 {
-	const char *begin = s->c.p, *p = s->c.p + 1;
+	const char *begin = s->c.p;
 	char key[WORD_SHOWN + 8] = "";
-	int r = 0;
+	int r = literal_string(&s->c, &s->problems, keep ? key_text(s, key) : key, keep);
 
-	if (keep)
-		(void)key_text(s, key);
-
-	while (p < s->c.end && *p != '"' && *p != '\n') {
-		if (*p == '\\' && p + 1 < s->c.end && p[1] != '\n') {
-			/* libconfig would end the string there */
-			if (s->c.end - p >= 4 && (p[1] == 'x' || p[1] == 'X') && p[2] == '0' && p[3] == '0')
-				r = complain_word(s, s->c.line, "%sa string must not hold a NUL byte, \\x00", key);
-			p++;
-		}
-		p++;
-		if (r < 0)
-			return r;
-	}
-	if (p < s->c.end && *p == '"') {
-		s->c.p = p + 1;
-		return keep ? cursor_put(&s->c, begin, (size_t)(s->c.p - begin)) : 0;
-	}
-	/* Most likely a quote was forgotten. What was on the line is lost, but the next one may be right, unless
-	 * a bracket was lost too. */
-	s->c.p = p;
-	s->hopeless = s->frames[s->depth].open == '[' || s->frames[s->depth].open == '(' ||
-		      memchr(begin, '}', (size_t)(p - begin));
-	r = complain(s, s->c.line, "%sthe string that begins here is not closed on its line; a '\"' is missing",
-		     key);
-	return r < 0 || !keep ? r : put_repaired(s);
+	/* What was on the line is lost, but the next one may be right, unless a bracket was lost too. */
+	if (r > 0)
+		s->hopeless = s->frames[s->depth].open == '[' || s->frames[s->depth].open == '(' ||
+			      memchr(begin, '}', (size_t)(s->c.p - begin));
+	return MIN(r, 0);
 }
 
-/* A value without quotes: a number, true, false, or what should have had quotes. */
 static int scan_word(Scan *s)
 {
-	size_t n = cursor_word(&s->c, false);
-	const char *at = s->c.p;
-	char shown[WORD_SHOWN + 8], key[WORD_SHOWN + 8];
-	int r = 0;
+	char key[WORD_SHOWN + 8];
+	int r = literal_word(&s->c, &s->problems, key_text(s, key));
 
-	(void)key_text(s, key);
-	if (n == 0) {
-		/* '=' or so */
-		r = complain(s, s->c.line, "%sa value is wanted here, not '%c'", key, *s->c.p);
-		s->c.p++;
-		return r < 0 ? r : put_repaired(s);
-	}
-	s->c.p += n;
-	(void)word_text(at, n, shown);
-	switch (word_kind(at, n)) {
-	case WORD_BOOL:
-		return cursor_put(&s->c, at, n);
-	case WORD_INTEGER:
-		/* without the L libconfig 1.5 keeps the low 32 bits and says nothing */
-		while (at[n - 1] == 'L')
-			n--;
-		r = cursor_put(&s->c, at, n);
-		return r < 0 ? r : cursor_put(&s->c, "L", 1);
-	case WORD_FRACTION:
-		return cursor_put(&s->c, "0.5", 3); /* no key wants one; which it was does not matter */
-	case WORD_OCTAL:
-		r = complain_word(s, s->c.line, "%s%s begins with 0, which some read as octal; leave it out",
-			     key, shown);
-		break;
-	case WORD_TOO_LARGE:
-		r = complain_word(s, s->c.line, "%s%s is too large for a number (64 bits)", key, shown);
-		break;
-	case WORD_YES:
-		r = complain_word(s, s->c.line, "%s%s is not a value; write true or false", key, shown);
-		break;
-	case WORD_BARE:
-		if (at[n - 1] == ':') {
-			/* YAML, or the like */
-			s->hopeless = true;
-			return complain(s, s->c.line, "%sa group needs braces; write %.*s { ... };", key,
-					(int)strlen(shown) - 2, shown + 1);
-		}
-		r = complain_word(s, s->c.line, "%swrite %s in quotes; without them it must be a number, true or false",
-			     key, shown);
-		break;
-	}
-	return r < 0 ? r : put_repaired(s);
+	s->hopeless |= r > 0;
+	return MIN(r, 0);
 }
 
 /* -- names -- */
@@ -227,18 +82,12 @@ static int put_dropped(Scan *s)
 
 static int remember_name(Scan *s, Frame *f, const char *at, size_t n)
 {
-	Name *names;
+	int r = frame_add_name(f, at, n, s->c.line);
 
-	if (f->n_names == SCAN_MAX_NAMES) {
-		s->hopeless = true;
-		return complain(s, s->c.line, "more than %d settings in one group", SCAN_MAX_NAMES);
-	}
-	names = realloc(f->names, (f->n_names + 1) * sizeof(*names));
-	if (!names)
-		return -ENOMEM;
-	f->names = names;
-	names[f->n_names++] = (Name){ .at = at, .n = n, .line = s->c.line };
-	return 0;
+	if (r != -E2BIG)
+		return r;
+	s->hopeless = true;
+	return complain(s, s->c.line, "more than %d settings in one group", FRAME_MAX_NAMES);
 }
 
 /* `"my session": {` */
@@ -255,7 +104,7 @@ static int scan_quoted_name(Scan *s, Frame *f)
 	r = complain(s, s->c.line,
 		     "%s: a name cannot be quoted; for a session of this name write sessions = ( { name = %s; "
 		     "... } )",
-		     word_text(at, n, shown), shown);
+		     problem_bytes(at, n, shown), shown);
 	if (r < 0)
 		return r;
 	f->want = WANT_EQUALS;
@@ -277,6 +126,7 @@ static int scan_name(Scan *s, Frame *f)
 {
 	const char *at = s->c.p;
 	size_t n = cursor_word(&s->c, true);
+	const Name *first;
 	char shown[WORD_SHOWN + 8];
 	int r;
 
@@ -289,8 +139,8 @@ static int scan_name(Scan *s, Frame *f)
 	}
 	s->c.p += n;
 	f->want = WANT_EQUALS;
-	(void)word_text(at, n, shown);
-	if (!is_name(at, n)) {
+	(void)problem_bytes(at, n, shown);
+	if (!name_is_valid(at, n)) {
 		r = complain(s, s->c.line,
 			     "%s cannot be a name: a letter, then letters, digits, '-' and '_'; for a session "
 			     "of this name write sessions = ( { name = %s; ... } )",
@@ -300,11 +150,10 @@ static int scan_name(Scan *s, Frame *f)
 		r = remember_name(s, f, at, n);
 		return r < 0 ? r : put_dropped(s);
 	}
-	for (size_t i = 0; i < f->n_names; i++) {
-		if (f->names[i].n != n || memcmp(f->names[i].at, at, n) != 0)
-			continue;
-		r = complain_word(s, s->c.line, "%s is there twice; the first is in line %d", shown,
-			     f->names[i].line);
+	first = frame_find_name(f, at, n);
+	if (first) {
+		r = problem_complain(&s->problems, s->c.line, "%s is there twice; the first is in line %d", shown,
+				     first->line);
 		if (r < 0)
 			return r;
 		r = remember_name(s, f, at, n);
@@ -316,19 +165,6 @@ static int scan_name(Scan *s, Frame *f)
 
 /* -- brackets -- */
 
-static const char *what_it_is(const Frame *above, char ret[WORD_SHOWN + 32])
-{
-	char shown[WORD_SHOWN + 8];
-
-	ret[0] = '\0';
-	if (above->n_names > 0 && (above->open == '{' || above->open == 0)) {
-		const Name *name = &above->names[above->n_names - 1];
-
-		(void)snprintf(ret, WORD_SHOWN + 32, " (%s)", word_text(name->at, name->n, shown));
-	}
-	return ret;
-}
-
 static int open_bracket(Scan *s, Frame *f)
 {
 	char c = *s->c.p;
@@ -339,7 +175,7 @@ static int open_bracket(Scan *s, Frame *f)
 		return complain(s, s->c.line, "brackets inside brackets, more than %d deep",
 				SCAN_MAX_DEPTH);
 	}
-	f->want = f->open == 0 || f->open == '{' ? WANT_SEPARATOR : WANT_COMMA;
+	f->want = frame_is_group(f) ? WANT_SEPARATOR : WANT_COMMA;
 	f->string = false;
 	/* An array holds values of one type, and libconfig does not say which one was wrong. A list may
 	 * hold all, and the table of keys says it better. */
@@ -361,7 +197,7 @@ static int put_missing(Scan *s, Frame *f)
 
 	if (r == 0 && f->want == WANT_EQUALS)
 		r = cursor_put(&s->c, "=", 1);
-	return r < 0 ? r : put_repaired(s);
+	return r < 0 ? r : literal_repaired(&s->c);
 }
 
 static int close_bracket(Scan *s, Frame *f)
@@ -377,7 +213,7 @@ static int close_bracket(Scan *s, Frame *f)
 	if (c != wants) {
 		s->hopeless = true;
 		return complain(s, s->c.line, "'%c' does not close the '%c' of line %d%s; '%c' is missing",
-				c, f->open, f->line, what_it_is(&s->frames[s->depth - 1], what), wants);
+				c, f->open, f->line, frame_opens(&s->frames[s->depth - 1], what), wants);
 	}
 	if (f->want == WANT_EQUALS || f->want == WANT_VALUE) {
 		r = put_missing(s, f);
@@ -433,7 +269,7 @@ static int scan_separator(Scan *s, Frame *f)
 	if (r < 0)
 		return r;
 	s->c.p++;
-	if (f->open == 0 || f->open == '{')
+	if (frame_is_group(f))
 		f->want = WANT_NAME;
 	f->string = false;
 	return 0;
@@ -441,12 +277,11 @@ static int scan_separator(Scan *s, Frame *f)
 
 static int scan_value(Scan *s, Frame *f)
 {
-	bool group = f->open == 0 || f->open == '{';
 	int r;
 
 	f->string = *s->c.p == '"';
 	r = f->string ? scan_string(s, true) : scan_word(s);
-	f->want = group ? WANT_SEPARATOR : WANT_COMMA;
+	f->want = frame_is_group(f) ? WANT_SEPARATOR : WANT_COMMA;
 	return r;
 }
 
@@ -515,7 +350,7 @@ static int scan_all(Scan *s)
 
 		s->hopeless = true;
 		return complain(s, f->line, "the '%c' of this line%s is never closed", f->open,
-				what_it_is(&s->frames[s->depth - 1], what));
+				frame_opens(&s->frames[s->depth - 1], what));
 	}
 	if (s->frames[0].want == WANT_EQUALS || s->frames[0].want == WANT_VALUE) {
 		s->hopeless = true;
@@ -529,10 +364,8 @@ int scan_text(const char *file, const char *text, size_t n, char **ret_text, Con
 {
 	static const char bom[] = "\xef\xbb\xbf";
 	_cleanup_(scan_clear) Scan s = {
-		.file = file,
 		.c = { .p = text, .end = text + n, .line = 1 },
-		.first_problem = problems->n,
-		.problems = problems,
+		.problems = { .file = file, .all = problems, .first = problems->n },
 	};
 	const char *nul = memchr(text, '\0', n);
 	int r;

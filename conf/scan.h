@@ -7,10 +7,7 @@
 
 #include "conf/config.h"
 
-/* What stands in the text handed on for a value that had to be repaired, its problem being told. */
-#define SCAN_REPAIRED "\x01"
-
-enum { SCAN_MAX_DEPTH = 16, SCAN_MAX_NAMES = 1024 };
+enum { SCAN_MAX_DEPTH = 16 };
 
 /* Reads text[0..n), which need not end with a NUL. Adds problems for `file`. Returns 0 or -ENOMEM.
  * *ret_text: what libconfig may read, owned by the caller; NULL if the text is beyond repair. Where a mistake

@@ -81,15 +81,6 @@ static void copy_range(u8 *to, const struct reader *r, u64 from, u64 end)
 	memcpy(to + part, r->data, end - from - part);
 }
 
-/* A sub-buffer's header in the shared ring: a hint, never more. */
-static struct abi_sub peek(const struct reader *r, u64 position)
-{
-	struct abi_sub h;
-
-	memcpy(&h, r->data + (position & (r->size - 1)), sizeof(h));
-	return h;
-}
-
 /* The oldest position that may still be whole, given where the writer stands. Under `discard` a
  * writer enters only what was consumed, so the sub-buffer that it stands before is whole too. */
 static u64 oldest_whole(const CaptureRing *c, const struct reader *r, bool discard, u64 offset)
@@ -122,7 +113,7 @@ static u64 wanted_from(const CaptureRing *c, const struct reader *r, u64 whole, 
 
 		/* the newest sub-buffer that was entered before `since`, and all behind it */
 		for (; p > from; p -= c->sub_size) {
-			struct abi_sub h = peek(r, p);
+			struct abi_sub h = reader_header(r, p);
 
 			if (h.position != p || h.begin <= since)
 				break;
@@ -149,7 +140,7 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 		c->oldest_count = c->count;
 		return;
 	}
-	h = peek(r, c->oldest);
+	h = reader_header(r, c->oldest);
 	c->oldest_count = count_before(&h, c->oldest);
 	c->first = c->pinned ? c->oldest : wanted_from(c, r, c->oldest, cut, limit);
 	copy_range(c->copy, r, c->first, c->offset);
@@ -176,7 +167,7 @@ static void ring_copy(CaptureRing *c, const struct reader *r, bool discard, u64 
 			c->broken = true;
 			return;
 		}
-		h = peek(r, whole);
+		h = reader_header(r, whole);
 		c->oldest_count = count_before(&h, whole);
 	}
 	if (c->oldest < c->first)

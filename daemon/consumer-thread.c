@@ -21,14 +21,6 @@
 #define PASS_ROUNDS	64		      /* then orders and the clock are looked at again */
 #define LINGERS		64		      /* flushes that a ring without programs may take to be empty */
 
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 static void trouble(Consumer *c, int error)
 {
 	if (trouble_begin(&c->bad, error))
@@ -195,7 +187,7 @@ static int let_go(Consumer *c)
 /* All that is due. What was taken, or -errno. */
 static int work(Consumer *c)
 {
-	u64 now = now_monotonic();
+	u64 now = monotonic_ns();
 	int n, r;
 
 	output_reap(c->output, false);
@@ -242,7 +234,7 @@ static bool ordered(Consumer *c)
 static void nap(Consumer *c, u64 ns, bool orders)
 {
 	struct timespec until;
-	u64 by = now_monotonic() + ns;
+	u64 by = monotonic_ns() + ns;
 
 	until = (struct timespec){ (time_t)(by / NSEC_PER_SEC), (long)(by % NSEC_PER_SEC) };
 	(void)pthread_mutex_lock(&c->lock);
@@ -271,7 +263,7 @@ static bool any_ready(const Consumer *c)
 /* Until a program calls, an order comes, or something is due. */
 static void rest(Consumer *c)
 {
-	u64 now = now_monotonic(), until = MIN(c->flush_at, output_due_at(c->output));
+	u64 now = monotonic_ns(), until = MIN(c->flush_at, output_due_at(c->output));
 	bool armed, ready;
 
 	if (c->later)
@@ -334,7 +326,7 @@ static bool over(Consumer *c)
 	quit = c->quit;
 	c->leaving = c->leaves;
 	if (c->ordered_stop && !c->stop_by)
-		c->stop_by = now_monotonic() + STOP_TRIES_NS;
+		c->stop_by = monotonic_ns() + STOP_TRIES_NS;
 	(void)pthread_mutex_unlock(&c->lock);
 	return quit;
 }
@@ -357,18 +349,18 @@ static bool finish(Consumer *c, Failure *f)
 	/* writers have been told to stay away; one that does not is not waited for */
 	do {
 		n = r == 0 && !c->ending && !c->leaving ? consumer_pass(c, true) : 0;
-	} while (n > 0 && now_monotonic() < c->stop_by);
+	} while (n > 0 && monotonic_ns() < c->stop_by);
 	if (r == 0)
 		r = n < 0 ? n : end_chunk(c);
 	/* more than once where files are full before all is taken */
-	while (r == -EBUSY && now_monotonic() < c->stop_by) {
+	while (r == -EBUSY && monotonic_ns() < c->stop_by) {
 		output_reap(c->output, true);
 		r = end_chunk(c);
 	}
 	if (r == 0 || r == -ENODATA)
 		return true;
 	trouble(c, r);
-	if (now_monotonic() < c->stop_by) {
+	if (monotonic_ns() < c->stop_by) {
 		nap(c, TROUBLE_RETRY_NS, false);
 		if (!c->bad.space)
 			consumer_give_up(c);
@@ -398,7 +390,7 @@ void *consumer_thread(void *userdata)
 			continue;
 		}
 		if (c->bad.on) {
-			u64 now = now_monotonic();
+			u64 now = monotonic_ns();
 
 			output_reap(c->output, false);
 			/* what is done with the directory lets go of it soon */

@@ -8,7 +8,8 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#include "conf/text.h"
+#include "daemon/answer.h"
+#include "daemon/request.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -16,16 +17,6 @@
 #define TURN_MESSAGES 64
 /* Where exchanges of a user stand that took more than its share of the loop: behind everything else. */
 #define PRIORITY_OVERDRAWN (SD_EVENT_PRIORITY_NORMAL + 10)
-/* Bytes of all CLASSES of one exchange: 8192 classes of ordinary size. */
-#define EXCHANGE_MAX_BYTES (4u << 20)
-
-typedef struct Reply Reply;
-struct Reply {
-	Reply *next;
-	Owner *owner; /* owned reference, or NULL */
-	size_t size;
-	u8 data[];
-};
 
 typedef enum {
 	EXCHANGE_HELLO,	  /* nothing came yet */
@@ -41,31 +32,19 @@ struct Exchange {
 	pid_t pid;
 	sd_event_source *io, *deadline;
 	ExchangeState state;
-	struct wire_hello hello;
-	bool named; /* PROGRAM came */
-	char exe[WIRE_MAX_EXE + 1], build_id[2 * WIRE_MAX_BUILD_ID + 1];
-	Class **classes; /* hello.n_classes of them, n_classes filled */
-	u32 n_classes, bytes;
-	Reply *first, **last;
+	Request request;
+	Answer answer;
 	u32 events; /* what io listens for */
 	bool refused; /* what comes behind the refused message is read and forgotten: it was sent already */
 	bool behind; /* had to let others go first */
 };
-
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
 
 static void complain(Ground *g, uid_t uid, pid_t pid, const char *format, va_list ap)
 {
 	char text[512], more[64] = "";
 	u64 swallowed;
 
-	if (!account_may_log(g->account, uid, now_monotonic(), &swallowed))
+	if (!account_may_log(g->account, uid, monotonic_ns(), &swallowed))
 		return;
 	(void)vsnprintf(text, sizeof(text), format, ap);
 	if (swallowed)
@@ -85,17 +64,6 @@ void exchange_complain(const Exchange *x, const char *format, ...)
 	va_end(ap);
 }
 
-static void replies_free(Exchange *x)
-{
-	for (Reply *r = x->first, *next; r; r = next) {
-		next = r->next;
-		(void)owner_unref(r->owner);
-		free(r);
-	}
-	x->first = NULL;
-	x->last = &x->first;
-}
-
 static Exchange *exchange_free(Exchange *x)
 {
 	Exchanges *set = x->set;
@@ -110,10 +78,8 @@ static Exchange *exchange_free(Exchange *x)
 	x->io = sd_event_source_disable_unref(x->io);
 	x->deadline = sd_event_source_disable_unref(x->deadline);
 	x->fd = close_fd(x->fd);
-	for (u32 i = 0; i < x->n_classes; i++)
-		(void)class_unref(x->classes[i]);
-	free(x->classes);
-	replies_free(x);
+	request_clear(&x->request);
+	answer_clear(&x->answer);
 	account_release(set->ground->account, x->uid, CHARGE_CONNECTIONS, 1);
 	free(x);
 	return NULL;
@@ -136,153 +102,77 @@ pid_t exchange_pid(const Exchange *x)
 
 const struct wire_hello *exchange_hello(const Exchange *x)
 {
-	return &x->hello;
+	return &x->request.hello;
 }
 
 const char *exchange_exe(const Exchange *x)
 {
-	return x->exe;
+	return x->request.exe;
 }
 
 const char *exchange_build_id(const Exchange *x)
 {
-	return x->build_id;
+	return x->request.build_id;
 }
 
 Class **exchange_take_classes(Exchange *x, u32 *ret_n)
 {
-	*ret_n = x->n_classes;
-	x->n_classes = 0;
-	return steal_ptr(x->classes);
+	*ret_n = x->request.n_classes;
+	x->request.n_classes = 0;
+	return steal_ptr(x->request.classes);
 }
 
 int exchange_reply(Exchange *x, const void *message, size_t size, Owner *owner)
 {
-	Reply *r = calloc(1, sizeof(*r) + size);
-
-	if (!r)
-		return -ENOMEM;
-	r->size = size;
-	memcpy(r->data, message, size);
-	if (owner)
-		r->owner = owner_ref(owner);
-	*x->last = r;
-	x->last = &r->next;
-	return 0;
+	return answer_add(&x->answer, message, size, owner);
 }
 
 void exchange_refuse(Exchange *x, int error, const char *text)
 {
-	struct {
-		struct wire_refused m;
-		char text[WIRE_MAX_REASON];
-	} r;
-	size_t n = MIN(strlen(text), sizeof(r.text));
-
-	replies_free(x);
 	x->refused = true;
-	memset(&r, 0, sizeof(r));
-	r.m.header = wire_header(WIRE_REFUSED, (u32)(sizeof(r.m) + n));
-	r.m.error = (u32)error;
-	r.m.text_length = (u32)n;
-	memcpy(r.text, text, n);
-	/* without memory for it the program learns by the closed connection */
-	(void)exchange_reply(x, &r, sizeof(r.m) + n, NULL);
+	answer_refuse(&x->answer, error, text);
 }
 
 /* ---- requests ---- */
 
-static int request_hello(Exchange *x, const struct wire_hello *m)
+static int on_hello(Exchange *x, const struct wire_hello *m)
 {
-	if (m->n_classes > WIRE_MAX_CLASSES)
-		return -EBADMSG;
-	x->hello = *m;
+	int r = request_hello(&x->request, m);
+
+	if (r < 0)
+		return r;
 	x->state = EXCHANGE_CLASSES;
-	if (m->abi_major != ABI_MAJOR) {
+	if (r > 0) {
 		exchange_refuse(x, EPROTONOSUPPORT,
 				"this tracerd speaks another version; restart the program with "
 				"the library that is installed now");
 		exchange_complain(x, "speaks ABI %u.%u, this daemon %d.%d; refused", m->abi_major,
 				  m->abi_minor, ABI_MAJOR, ABI_MINOR);
 		x->state = EXCHANGE_ANSWER;
-		return 0;
-	}
-	if (m->n_classes) {
-		x->classes = calloc(m->n_classes, sizeof(*x->classes));
-		if (!x->classes)
-			return -ENOMEM;
 	}
 	return 0;
 }
 
-/* Goes into logs, traces and over the bus: characters that a person can read, whatever the program sent. */
-static void clean_path(char *p)
+static int on_classes(Exchange *x, const struct wire_classes *m, size_t size)
 {
-	for (size_t n = strlen(p), i = 0, width; i < n; i += width) {
-		width = text_character(p + i, n - i);
-		if (width <= 1 ? width == 0 || (u8)p[i] < ' ' || p[i] == 0x7f :
-				 width == 2 && (u8)p[i] == 0xc2 && (u8)p[i + 1] < 0xa0) {
-			p[i] = '?';
-			width = 1;
-		}
-	}
-}
+	Failure f = FAILURE_NULL;
+	int r = request_classes(&x->request, m, size, x->set->ground->classes, x->uid, &f);
 
-static int request_program(Exchange *x, const struct wire_program *m)
-{
-	const u8 *p = (const u8 *)(m + 1);
-
-	memcpy(x->exe, p, m->exe_length);
-	x->exe[m->exe_length] = 0;
-	clean_path(x->exe);
-	p += m->exe_length;
-	for (u32 i = 0; i < m->build_id_length; i++)
-		(void)snprintf(x->build_id + (size_t)i * 2, 3, "%02x", p[i]);
-	x->named = true;
+	if (r <= 0)
+		return r;
+	exchange_refuse(x, f.kind == FAILURE_LIMIT ? EDQUOT : ENOMEM, f.text);
+	exchange_complain(x, "%s; refused", f.text);
+	x->state = EXCHANGE_ANSWER;
 	return 0;
 }
 
-static int request_classes(Exchange *x, const struct wire_classes *m, size_t size)
-{
-	Exchanges *set = x->set;
-	const u8 *p = (const u8 *)(m + 1), *end = (const u8 *)m + size;
-
-	x->bytes += (u32)size;
-	if (m->n == 0 || m->first != x->n_classes || m->n > x->hello.n_classes - x->n_classes ||
-	    x->bytes > EXCHANGE_MAX_BYTES)
-		return -EBADMSG;
-	for (u32 i = 0; i < m->n; i++) {
-		struct event_class *class;
-		Failure f = FAILURE_NULL;
-		int r = class_decode(&class, p, (size_t)(end - p));
-
-		if (r < 0)
-			return r;
-		p += r;
-		r = classes_intern(set->ground->classes, x->uid, class, &x->classes[x->n_classes], &f);
-		if (r < 0) {
-			exchange_refuse(x, r == -EDQUOT ? EDQUOT : ENOMEM, f.text);
-			exchange_complain(x, "%s; refused", f.text);
-			x->state = EXCHANGE_ANSWER;
-			return 0;
-		}
-		x->n_classes++;
-	}
-	return p == end ? 0 : -EBADMSG;
-}
-
-static int request_snapshot(Exchange *x, const struct wire_snapshot *m, size_t size)
+static int on_snapshot(Exchange *x, const struct wire_snapshot *m, size_t size)
 {
 	char reason[WIRE_MAX_REASON + 1];
+	int r = request_reason(m, size, reason);
 
-	if (m->reason_length > WIRE_MAX_REASON || sizeof(*m) + m->reason_length != size)
-		return -EBADMSG;
-	memcpy(reason, m + 1, m->reason_length);
-	reason[m->reason_length] = 0;
-	/* goes into logs and metadata: one line of visible bytes, UTF-8 or not is the writers' care */
-	for (char *c = reason; c < reason + m->reason_length; c++)
-		if ((unsigned char)*c < ' ' || *c == 0x7f)
-			*c = ' ';
+	if (r < 0)
+		return r;
 	x->state = EXCHANGE_ANSWER;
 	x->set->handler.snapshot(x->set->userdata, x, m->cookie, reason);
 	return 0;
@@ -298,11 +188,13 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 	if (x->refused)
 		return 0;
 	if (x->state == EXCHANGE_HELLO && type == WIRE_HELLO)
-		return request_hello(x, message);
+		return on_hello(x, message);
 	if (x->state == EXCHANGE_HELLO && type == WIRE_SNAPSHOT)
-		return request_snapshot(x, message, size);
-	if (x->state == EXCHANGE_CLASSES && type == WIRE_PROGRAM && !x->named && x->n_classes == 0)
-		return request_program(x, message);
+		return on_snapshot(x, message, size);
+	if (x->state == EXCHANGE_CLASSES && type == WIRE_PROGRAM && !x->request.named && x->request.n_classes == 0) {
+		request_program(&x->request, message);
+		return 0;
+	}
 	if (x->state == EXCHANGE_HELLO && type == WIRE_CRASH) {
 		x->set->handler.crashed(x->set->userdata, x, message);
 		return 1;
@@ -312,8 +204,8 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 		return 1;
 	}
 	if (x->state == EXCHANGE_CLASSES && type == WIRE_CLASSES)
-		return request_classes(x, message, size);
-	if (x->state == EXCHANGE_CLASSES && type == WIRE_END && x->n_classes == x->hello.n_classes) {
+		return on_classes(x, message, size);
+	if (x->state == EXCHANGE_CLASSES && type == WIRE_END && request_complete(&x->request)) {
 		x->state = EXCHANGE_ANSWER;
 		x->set->handler.synchronise(x->set->userdata, x);
 		return 0;
@@ -322,33 +214,6 @@ static int exchange_request(Exchange *x, const void *message, size_t size)
 }
 
 /* ---- the connection ---- */
-
-/* 1: sent, 0: later, negative: the other side is gone. */
-static int reply_send(Exchange *x, const Reply *r)
-{
-	struct iovec iov = { .iov_base = (void *)r->data, .iov_len = r->size };
-	union {
-		struct cmsghdr header;
-		u8 space[CMSG_SPACE(sizeof(int))];
-	} control = {};
-	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
-	ssize_t n;
-
-	if (r->owner) {
-		m.msg_control = &control;
-		m.msg_controllen = sizeof(control);
-		control.header = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
-						   .cmsg_type = SCM_RIGHTS,
-						   .cmsg_len = CMSG_LEN(sizeof(int)) };
-		memcpy(CMSG_DATA(&control.header), &r->owner->region.fd, sizeof(int));
-	}
-	do {
-		n = sendmsg(x->fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT);
-	} while (n < 0 && errno == EINTR);
-	if (n >= 0)
-		return 1;
-	return errno == EAGAIN ? 0 : -errno;
-}
 
 static int exchange_set_events(Exchange *x, u32 events)
 {
@@ -361,21 +226,9 @@ static int exchange_set_events(Exchange *x, u32 events)
 /* Sends what can be sent. Negative: drop. */
 static int exchange_send(Exchange *x)
 {
-	while (x->first) {
-		Reply *r = x->first;
-		int k = reply_send(x, r);
+	int r = answer_send(&x->answer, x->fd);
 
-		if (k < 0)
-			return k;
-		if (k == 0)
-			return exchange_set_events(x, EPOLLIN | EPOLLOUT);
-		x->first = r->next;
-		if (!x->first)
-			x->last = &x->first;
-		(void)owner_unref(r->owner);
-		free(r);
-	}
-	return exchange_set_events(x, EPOLLIN);
+	return r < 0 ? r : exchange_set_events(x, r ? EPOLLIN : EPOLLIN | EPOLLOUT);
 }
 
 /* Reads and answers what is there. 0: goes on; 1: over; negative: drop. */
@@ -391,11 +244,11 @@ static int exchange_turn(Exchange *x)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
-			return x->state == EXCHANGE_ANSWER && x->first ? exchange_send(x) : 0;
+			return x->state == EXCHANGE_ANSWER && answer_waits(&x->answer) ? exchange_send(x) : 0;
 		if (n < 0)
 			return -errno;
 		if (n == 0) /* closed; an empty message would look the same and is none of ours */
-			return x->state == EXCHANGE_ANSWER && !x->first ? 1 : -ECONNRESET;
+			return x->state == EXCHANGE_ANSWER && !answer_waits(&x->answer) ? 1 : -ECONNRESET;
 		if ((size_t)n > WIRE_MAX)
 			return -EBADMSG;
 		r = exchange_request(x, set->buffer, (size_t)n);
@@ -403,7 +256,7 @@ static int exchange_turn(Exchange *x)
 			return r;
 	}
 	/* the last message of this turn may have been the one to answer, and no other will wake us */
-	return x->state == EXCHANGE_ANSWER && x->first ? exchange_send(x) : 0;
+	return x->state == EXCHANGE_ANSWER && answer_waits(&x->answer) ? exchange_send(x) : 0;
 }
 
 static void exchange_drop(Exchange *x, int error)
@@ -430,7 +283,7 @@ static void exchange_drop(Exchange *x, int error)
 /* A user whose programs took more than their share of the loop waits until nobody else does. */
 static bool exchange_rank(Exchange *x)
 {
-	bool behind = account_overdrawn(x->set->ground->account, x->uid, now_monotonic());
+	bool behind = account_overdrawn(x->set->ground->account, x->uid, monotonic_ns());
 	int64_t priority = behind ? PRIORITY_OVERDRAWN : SD_EVENT_PRIORITY_NORMAL;
 
 	(void)sd_event_source_set_priority(x->io, priority);
@@ -441,10 +294,10 @@ static bool exchange_rank(Exchange *x)
 static int exchange_on_io(sd_event_source *s, int fd, u32 revents, void *userdata)
 {
 	Exchange *x = userdata;
-	u64 begin = now_monotonic(), end;
+	u64 begin = monotonic_ns(), end;
 	int r = exchange_turn(x);
 
-	end = now_monotonic();
+	end = monotonic_ns();
 	account_spend(x->set->ground->account, x->uid, end, end - begin);
 	if (r == 0)
 		(void)exchange_rank(x);
@@ -500,7 +353,6 @@ int exchange_accept(Exchanges *set, int fd)
 			 .uid = ucred.uid,
 			 .pid = ucred.pid,
 			 .events = EPOLLIN };
-	x->last = &x->first;
 	if (set->first)
 		set->first->previous = x;
 	set->first = x;

@@ -3,15 +3,13 @@
 #include "daemon/jobs.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "daemon/job.h"
+#include "daemon/outcome.h"
 #include "daemon/reasons.h"
 #include "daemon/retention.h"
-#include "daemon/worker.h"
 #include "daemon/state-session.h"
-#include "systemd/journal.h"
-#include "systemd/messages.h"
+#include "daemon/worker.h"
 
 struct Jobs {
 	Ground *ground;
@@ -26,27 +24,14 @@ struct Jobs {
 	void *userdata;
 };
 
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 /* Tells everybody, once. */
 static void job_finish(Job *b)
 {
 	Jobs *j = b->queue;
 	const char *path = b->r < 0 ? NULL : b->path;
 
-	if (b->r < 0)
-		journal_log(LOG_ERR,
-			    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_FAILED,
-					      .session = b->session_name,
-					      .trigger = b->trigger },
-			    "session '%s': no snapshot (%s): %s", b->session_name, b->reason,
-			    b->failure.text);
+	if (!path)
+		outcome_failed(b);
 	state_job_gone(b->ground->state, b);
 	j->observer.finished(j->userdata, b->session, b->session_name, b->reason, path);
 	if (b->done)
@@ -54,89 +39,12 @@ static void job_finish(Job *b)
 	(void)job_free(b);
 }
 
-/* What a dead process left is on disk now, whole, and nobody will write there again. But a snapshot that has not begun, perhaps
- * the one of its death, wants it too. */
-static void job_drop_dead(Job *b, Session *s)
-{
-	if (s->n_waiting || b->options.duration_ns || b->options.max_size)
-		return;
-	for (size_t i = 0; i < b->snapshot.n_sources; i++) {
-		Owner *o = b->owners[i];
-
-		if (o->key.kind == BUFFERS_PER_PROCESS && b->was_idle[i] && o->session == s &&
-		    o->n_attachments == 0)
-			session_drop_owner(s, o);
-	}
-}
-
-/* What the cause said of it; NULL: nothing. */
-static const char *job_environment(const Job *b, const char *key)
-{
-	for (size_t i = 0; i + 1 < b->n_environment; i += 2)
-		if (strcmp(b->environment[i], key) == 0 && b->environment[i + 1][0])
-			return b->environment[i + 1];
-	return NULL;
-}
-
-static void job_learn(Job *b)
-{
-	const char *pid = job_environment(b, "pid");
-	const Saved saved = { b->number, b->session_name, b->path, b->trigger,
-			      (char *)job_environment(b, "unit"), pid ? (pid_t)atoi(pid) : 0 };
-	Session *s = b->session;
-	const SnapshotResult *t = &b->result;
-	u64 lost = t->overwritten;
-
-	for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
-		lost += t->lost[i];
-	journal_log(LOG_NOTICE,
-		    &(JournalFields){ .message_id = MESSAGE_SNAPSHOT_WRITTEN,
-				      .session = b->session_name,
-				      .path = b->path,
-				      .trigger = b->trigger,
-				      .reason = b->reason,
-				      .unit = saved.unit,
-				      .pid = saved.pid,
-				      .coredump = b->coredump,
-				      .lost = lost,
-				      .has_lost = true },
-		    "session '%s': snapshot %s (%s): %llu records", b->session_name, b->path,
-		    b->reason, (unsigned long long)t->n_records);
-	if (t->corrupt_subs || t->corrupt_records || t->clamped)
-		journal_log(LOG_WARNING,
-			    &(JournalFields){ .message_id = MESSAGE_CORRUPT,
-					      .session = b->session_name,
-					      .path = b->path },
-			    "session '%s': %llu sub-buffers and %llu records held bytes that no "
-			    "library of ours writes and were left out, %llu stamps went backwards",
-			    b->session_name, (unsigned long long)t->corrupt_subs,
-			    (unsigned long long)t->corrupt_records, (unsigned long long)t->clamped);
-	if (b->automatic)
-		reasons_save(&b->queue->saved, &saved);
-	if (b->late)
-		reasons_say(&b->queue->saved, b->number, b->late, b->coredump);
-	if (!s)
-		return;
-	/* counters say nothing of rings that a Clear took away meanwhile */
-	if (s->n_renewals == b->n_renewals) {
-		/* of a session that writes it is a second copy, which counts for nothing */
-		if (!session_is_continuous(s))
-			s->written += t->n_records;
-		s->clamped += t->clamped;
-		s->corrupt += t->corrupt_subs;
-	}
-	free(s->last_snapshot);
-	s->last_snapshot = strdup(b->path);
-	state_session(s);
-	job_drop_dead(b, s);
-}
-
 static void jobs_begin(Jobs *j);
 
 static void job_end(Job *b)
 {
 	if (b->r >= 0)
-		job_learn(b);
+		outcome_written(b, &b->queue->saved);
 	/* Class and owner references are counted by the loop alone; give them back before callers are told, who may
 	 * look at the memory. */
 	job_drop(b);
@@ -472,11 +380,11 @@ void jobs_forget(Jobs *j, const Session *s)
 
 void jobs_drain(Jobs *j, u64 timeout_ns)
 {
-	u64 end = now_monotonic() + timeout_ns;
+	u64 end = monotonic_ns() + timeout_ns;
 
 	jobs_begin(j);
 	while (worker_busy(j->copier) || worker_busy(j->writer)) {
-		u64 now = now_monotonic();
+		u64 now = monotonic_ns();
 
 		/* whatever ends hands on what waits for it, so each is waited for in turn */
 		if (now >= end ||

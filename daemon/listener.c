@@ -31,14 +31,6 @@ struct Listener {
 	Exchanges exchanges;
 };
 
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 static int listener_on_pause(sd_event_source *s, u64 usec, void *userdata)
 {
 	Listener *l = userdata;
@@ -65,7 +57,7 @@ static void listener_pause(Listener *l)
 /* It may go on for hours, ten times a second. */
 static void listener_say(Listener *l, int error)
 {
-	u64 now = now_monotonic();
+	u64 now = monotonic_ns();
 
 	if (l->said && now - l->said < SAY_GAP)
 		return;
@@ -78,10 +70,10 @@ static int listener_on_io(sd_event_source *s, int fd, u32 revents, void *userdat
 {
 	Listener *l = userdata;
 
-	u64 begin = now_monotonic();
+	u64 begin = monotonic_ns();
 
 	/* an accepted one is answered at once if it can be, and an answer may be long */
-	for (int i = 0; i < TURN_ACCEPTS && now_monotonic() - begin < TURN_NS; i++) {
+	for (int i = 0; i < TURN_ACCEPTS && monotonic_ns() - begin < TURN_NS; i++) {
 		int c = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (c >= 0) {

@@ -2,7 +2,6 @@
 /* The whole daemon behind the bus: its sessions, as the bus asks for them. */
 #include "daemon/manager-private.h"
 
-#include <time.h>
 
 #include "daemon/state-session.h"
 #include "systemd/journal.h"
@@ -11,10 +10,7 @@
 
 u64 manager_now(void)
 {
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 void manager_session_changed(Manager *m, Session *s)

@@ -37,14 +37,6 @@ struct Output {
 	void *userdata;
 };
 
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 int output_new(Output **ret, const char *path, const SessionConfig *config, const struct record_clock *clock,
 	       const u8 clock_uuid[16], OutputClosed closed, void *userdata)
 {
@@ -347,7 +339,7 @@ bool output_lost(const Output *o)
 
 bool output_has_room(Output *o)
 {
-	u64 now = now_monotonic();
+	u64 now = monotonic_ns();
 	struct statvfs v;
 	u64 wanted;
 

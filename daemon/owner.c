@@ -3,7 +3,6 @@
 #include "daemon/owner.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #include "daemon/producer.h"
 #include "daemon/session.h"
@@ -25,14 +24,6 @@ bool owner_key_equal(const OwnerKey *a, const OwnerKey *b)
 		return a->pid == b->pid && a->start_time == b->start_time;
 	}
 	return false;
-}
-
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
 static u32 owner_n_rings(const Owner *o)
@@ -64,8 +55,8 @@ int owner_new(Owner **ret, Ground *ground, Session *session, const char *session
 		      .key = *key,
 		      .charged_uid = uid,
 		      .region = REGION_NULL,
-		      .idle_since = now_monotonic(),
-		      .created = now_monotonic() };
+		      .idle_since = monotonic_ns(),
+		      .created = monotonic_ns() };
 	o->key.unit = NULL;
 	if (key->unit)
 		o->key.unit = strdup(key->unit);
@@ -106,7 +97,7 @@ int owner_adopt(Owner **ret, Ground *ground, Session *session, const OwnerRemain
 		      .key = what->key,
 		      .charged_uid = what->charged_uid,
 		      .region = REGION_NULL,
-		      .idle_since = now_monotonic(),
+		      .idle_since = monotonic_ns(),
 		      .created = what->created,
 		      .liar = what->liar };
 	r = region_adopt(&o->region, fd, &what->geometry, what->memory);
@@ -277,7 +268,7 @@ void attachment_end(Attachment *a, bool dead)
 		p = &(*p)->next_of_producer;
 	*p = a->next_of_producer;
 	if (--o->n_attachments == 0)
-		o->idle_since = now_monotonic();
+		o->idle_since = monotonic_ns();
 	free(a);
 }
 
@@ -358,26 +349,19 @@ static u64 ring_overwritten(const struct reader *r, u64 first, u64 count)
 	return MIN(load_relaxed_u64(&sub->count), count);
 }
 
-static u64 add(u64 a, u64 b)
-{
-	u64 sum;
-
-	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
-}
-
 void counters_add(OwnerCounters *sum, const OwnerCounters *more)
 {
-	sum->recorded = add(sum->recorded, more->recorded);
-	sum->overwritten = add(sum->overwritten, more->overwritten);
-	sum->discarded = add(sum->discarded, more->discarded);
-	sum->written = add(sum->written, more->written);
-	sum->corrupt = add(sum->corrupt, more->corrupt);
-	sum->corrupt_subs = add(sum->corrupt_subs, more->corrupt_subs);
-	sum->clamped = add(sum->clamped, more->clamped);
+	sum->recorded = add_bounded(sum->recorded, more->recorded);
+	sum->overwritten = add_bounded(sum->overwritten, more->overwritten);
+	sum->discarded = add_bounded(sum->discarded, more->discarded);
+	sum->written = add_bounded(sum->written, more->written);
+	sum->corrupt = add_bounded(sum->corrupt, more->corrupt);
+	sum->corrupt_subs = add_bounded(sum->corrupt_subs, more->corrupt_subs);
+	sum->clamped = add_bounded(sum->clamped, more->clamped);
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)
-		sum->lost[c] = add(sum->lost[c], more->lost[c]);
-	sum->pinned = add(sum->pinned, more->pinned);
-	sum->unpinned = add(sum->unpinned, more->unpinned);
+		sum->lost[c] = add_bounded(sum->lost[c], more->lost[c]);
+	sum->pinned = add_bounded(sum->pinned, more->pinned);
+	sum->unpinned = add_bounded(sum->unpinned, more->unpinned);
 	sum->fill = MAX(sum->fill, more->fill);
 }
 
@@ -424,7 +408,7 @@ static bool ring_count(const Owner *o, u32 ring, u64 limit, OwnerCounters *ret)
 static u64 untaken(const FeedStream *s, u64 overwritten)
 {
 	const StreamCounters *taken = &s->stream.counters;
-	u64 n = add(add(add(taken->kept, taken->corrupt), taken->overwritten), s->skipped);
+	u64 n = add_bounded(add_bounded(add_bounded(taken->kept, taken->corrupt), taken->overwritten), s->skipped);
 
 	return overwritten > n ? overwritten - n : 0;
 }
@@ -439,13 +423,13 @@ static void feed_count(const Owner *o, u64 left, OwnerCounters *c)
 
 	/* what was gone before there was a feed, it has not counted */
 	for (u32 i = 0; i < o->feed->n_streams; i++)
-		left = add(left, o->feed->streams[i].skipped);
+		left = add_bounded(left, o->feed->streams[i].skipped);
 	feed_sums(o->feed, &sums, &fill);
 	if (o->given)
 		c->fill = fill;
 	c->written = sums.kept;
 	/* a consumer that has it again has not come to what was overwritten meanwhile, for a moment */
-	c->overwritten = MAX(before, add(sums.overwritten, left));
+	c->overwritten = MAX(before, add_bounded(sums.overwritten, left));
 	c->corrupt = sums.corrupt;
 	c->corrupt_subs = sums.corrupt_subs;
 	c->clamped = sums.clamped;
@@ -454,7 +438,7 @@ static void feed_count(const Owner *o, u64 left, OwnerCounters *c)
 bool owner_count(Owner *o, OwnerCounters *sum)
 {
 	/* no record takes less than a nanosecond; a second for clocks that disagree */
-	u64 limit = now_monotonic() - o->created + NSEC_PER_SEC;
+	u64 limit = monotonic_ns() - o->created + NSEC_PER_SEC;
 	OwnerCounters now = {};
 	bool was = o->liar;
 	u64 left = 0;
@@ -469,7 +453,7 @@ bool owner_count(Owner *o, OwnerCounters *sum)
 			break;
 		}
 		if (o->feed && !o->given)
-			left = add(left, untaken(&o->feed->streams[i], ring.overwritten));
+			left = add_bounded(left, untaken(&o->feed->streams[i], ring.overwritten));
 		counters_add(&now, &ring);
 	}
 	for (u32 c = 0; c < ABI_LOST_CAUSES; c++)

@@ -44,7 +44,7 @@ static bool ring_empty(u8 *map, const struct geometry *g, u32 i)
 
 	if (!ring_position(map, g, i, &r, &offset))
 		return false;
-	reader_consume(&r, offset & ~(r.sub_size - 1));
+	reader_consume(&r, reader_sub(&r, offset));
 	return true;
 }
 

@@ -217,10 +217,8 @@ static void programs_synchronise(void *userdata, Exchange *x)
 	classes = exchange_take_classes(x, &n);
 	producer_set_classes(p, classes, n);
 	/* its own claims: kept from wrapping, believed no further */
-	if (__builtin_add_overflow(p->missed, hello->missed, &p->missed))
-		p->missed = UINT64_MAX;
-	if (__builtin_add_overflow(p->failed, hello->failed, &p->failed))
-		p->failed = UINT64_MAX;
+	p->missed = add_bounded(p->missed, hello->missed);
+	p->failed = add_bounded(p->failed, hello->failed);
 	/* the message, and flags of all classes behind it */
 	buffer = calloc(1, WIRE_MAX + (size_t)n * sizeof(u16));
 	if (!buffer) {

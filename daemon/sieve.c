@@ -47,11 +47,6 @@ typedef struct {
 	u64 beyond_kept, beyond_bad;
 } Walk;
 
-static u64 add(u64 a, u64 b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
 /* ---- pieces ---- */
 
 static int piece_begin(Walk *w, u64 position, u64 begin)
@@ -75,7 +70,7 @@ static int piece_begin(Walk *w, u64 position, u64 begin)
 	    .begin = begin,
 	    .end = begin,
 	    .position = position,
-	    .discarded = add(w->lost - w->lost_base, w->bad),
+	    .discarded = add_bounded(w->lost - w->lost_base, w->bad),
 	    .gap = subs > 1 ? (u32)subs - 1 : 0,
 	};
 	w->last_kept = begin;
@@ -119,7 +114,7 @@ static void beyond_clamp(Walk *w)
 		piece->end = w->clock;
 	}
 	w->last_kept = w->clock;
-	w->bad = add(w->bad, w->beyond_bad);
+	w->bad = add_bounded(w->bad, w->beyond_bad);
 	s->clamped += w->beyond_kept;
 	w->beyond = false;
 }
@@ -206,7 +201,7 @@ static int sub_walk(Walk *w, u64 position, u8 *p, u8 *end, bool *ret_whole)
 			k = record_keep(w, position, &r, p, step, before);
 		p += step;
 	}
-	w->expected = add(w->expected, n);
+	w->expected = add_bounded(w->expected, n);
 	*ret_whole = p == end;
 	return k;
 }
@@ -237,7 +232,7 @@ static void sub_enter(Walk *w, u64 position, const struct abi_sub *h, u64 total)
 	if (!w->started)
 		w->first_count = w->expected = MIN(h->count, total);
 	else if (h->count <= total && h->count > w->expected) {
-		w->bad = add(w->bad, h->count - w->expected); /* what is missing in between */
+		w->bad = add_bounded(w->bad, h->count - w->expected); /* what is missing in between */
 		w->expected = h->count;
 	}
 	w->lost = MIN(MAX(w->lost, h->lost), w->out->lost);
@@ -283,7 +278,7 @@ static int ring_walk(Walk *w, u64 total)
 			w->out->corrupt_subs++;
 	}
 	if (w->started && total > w->expected)
-		w->bad = add(w->bad, total - w->expected);
+		w->bad = add_bounded(w->bad, total - w->expected);
 	return 0;
 }
 
@@ -324,7 +319,7 @@ static void pieces_finish(Walk *w)
 		}
 	}
 	s->pieces[s->n - 1].end = w->limit->cut;
-	s->pieces[s->n - 1].discarded = add(s->lost - w->lost_base, w->bad);
+	s->pieces[s->n - 1].discarded = add_bounded(s->lost - w->lost_base, w->bad);
 	for (size_t i = 0; i < s->n; i++)
 		s->kept += s->pieces[i].n_records;
 }
@@ -364,7 +359,7 @@ int sieve_ring(Sieve *ret, CaptureRing *ring, ClassTable *classes, const SieveLi
 	int r;
 
 	for (u32 i = 0; i < ABI_LOST_CAUSES; i++)
-		s.lost = add(s.lost, ring->lost[i]);
+		s.lost = add_bounded(s.lost, ring->lost[i]);
 	if (ring->broken) {
 		s.corrupt_subs = 1;
 		s.written = s.corrupt = total;

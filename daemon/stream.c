@@ -1,85 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Each turn of stream_take() looks at one sub-buffer: the one that `done` stands in. What is found out goes into a View, and
+/* Each turn of stream_take() looks at one sub-buffer: the one that `done` stands in. What is found out goes into a View (view.h), and
  * into the stream only when something is passed over or a packet is released, so that a packet that could not be written is
- * simply found again.
- *
- * Counts. A sub-buffer's header says how many records came before it. Where that is more than was counted, the difference is
- * what was missed on the way: overwritten if the writer came round, corrupt else. It is believed as far as the bytes that
- * were passed unread could hold so many, so that no lie makes the sums more than the ring can have held. A ring that was
- * written long before the stream began has no such bytes: its first good header is where counting begins. */
+ * simply found again. */
 #include "daemon/stream.h"
 
-#include "daemon/records.h"
+#include "daemon/view.h"
 #include "lib/atomic.h"
-
-/* How far a stamp may be ahead of our own look at the clock: counters of CPUs are not the same to the last tick. */
-#define CLOCK_SLACK NSEC_PER_USEC
-
-/* What one turn knows. */
-typedef struct {
-	u64 offset, count; /* of the ring, now */
-	u64 bound;	   /* no record is newer */
-	u64 sub;	   /* position of the sub-buffer */
-	u64 start, end;	   /* positions of records to take */
-	u64 next;	   /* `done` behind them */
-	u64 time;	   /* the first record's stamp counts from it */
-	const u8 *records; /* where they are read */
-	u64 clock;
-	StreamTally t;
-	StreamCounters c;
-} View;
-
-static u64 add(u64 a, u64 b)
-{
-	return a + b < a ? UINT64_MAX : a + b;
-}
-
-static u64 discarded(const StreamCounters *c)
-{
-	return add(c->lost, add(c->overwritten, c->corrupt));
-}
-
-static u64 sub_of(const Stream *s, u64 position)
-{
-	return position & ~(s->reader.sub_size - 1);
-}
-
-static const u8 *at(const Stream *s, u64 position)
-{
-	return s->reader.data + (position & (s->reader.size - 1));
-}
-
-static struct abi_sub header_at(const Stream *s, u64 position)
-{
-	struct abi_sub h;
-
-	/* one copy, then judged: it may be written over at any time */
-	memcpy(&h, at(s, position), sizeof(h));
-	return h;
-}
-
-/* Arithmetic on positions has room for a lap behind this. No honest ring reaches it in a machine's life. */
-static u64 position_limit(const Stream *s)
-{
-	return UINT64_MAX - 4 * s->reader.size;
-}
-
-/* R1, and R2 behind a copy (lib/abi.h). False: the words of the line lie, or never settle; the position is then the one that
- * an honest writer would go on from, with no count to it. */
-static bool look(const Stream *s, u64 *ret_offset, u64 *ret_count)
-{
-	if (reader_position(&s->reader, ret_offset, ret_count) == 0)
-		return true;
-	/* acquire: pairs with W1, as the looks before it */
-	*ret_offset = load_acquire_u64(&s->reader.line->offset) & ~3ull;
-	*ret_count = UINT64_MAX;
-	return false;
-}
-
-static u64 first_whole(const Stream *s, u64 offset)
-{
-	return reader_first_whole(offset, s->reader.size, s->reader.sub_size);
-}
 
 /* ---- the beginning ---- */
 
@@ -87,16 +13,16 @@ static u64 first_whole(const Stream *s, u64 offset)
 static void begin_oldest(Stream *s, u64 offset)
 {
 	for (u32 skip = 0; skip < s->reader.size / s->reader.sub_size; skip++) {
-		u64 oldest = first_whole(s, offset), position, count, after;
+		u64 oldest = view_first_whole(s, offset), position, count, after;
 		struct abi_sub h;
 
-		position = oldest ? MIN(oldest + skip * s->reader.sub_size, sub_of(s, offset)) : 0;
-		h = header_at(s, position);
-		(void)look(s, &after, &count);
-		if (after < offset || after > position_limit(s))
+		position = oldest ? MIN(oldest + skip * s->reader.sub_size, reader_sub(&s->reader, offset)) : 0;
+		h = reader_header(&s->reader, position);
+		(void)view_position(s, &after, &count);
+		if (after < offset || after > view_limit(s))
 			break;
 		s->done = position;
-		if (first_whole(s, after) <= position) {
+		if (view_first_whole(s, after) <= position) {
 			if (h.position == position && h.count <= count)
 				s->tally.counted = h.count;
 			return;
@@ -114,10 +40,10 @@ void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 	*s = (Stream){ .clock_source = *clock, .map = map, .fd = fd };
 	reader_init(&s->reader, map, g, ring);
 	s->overwrite = !geometry_keeps(g, ring);
-	if (!look(s, &offset, &count) || offset > position_limit(s))
+	if (!view_position(s, &offset, &count) || offset > view_limit(s))
 		return; /* judged when it is taken from */
 	if (s->overwrite) {
-		if (first_whole(s, offset) == 0)
+		if (view_first_whole(s, offset) == 0)
 			return;
 		s->tally.counted = UINT64_MAX;
 		begin_oldest(s, offset);
@@ -125,11 +51,11 @@ void stream_init(Stream *s, u8 *map, int fd, const struct geometry *g, u32 ring,
 	}
 	/* relaxed: our own word, if nobody wrote over it */
 	consumed = load_relaxed_u64(&s->reader.line->consumed);
-	if (consumed == 0 || consumed > offset || consumed != sub_of(s, consumed))
+	if (consumed == 0 || consumed > offset || consumed != reader_sub(&s->reader, consumed))
 		return;
 	s->done = s->safe = consumed;
 	s->tally.counted = UINT64_MAX;
-	h = header_at(s, consumed);
+	h = reader_header(&s->reader, consumed);
 	if (consumed == offset)
 		s->tally.counted = count;
 	else if (h.position == consumed && h.count <= count)
@@ -142,23 +68,16 @@ void stream_clear(Stream *s)
 	s->copy = NULL;
 }
 
-static int copy_reserve(Stream *s)
-{
-	if (!s->copy)
-		s->copy = malloc(s->reader.sub_size);
-	return s->copy ? 0 : -ENOMEM;
-}
-
 /* ---- what is found out becomes so ---- */
 
 /* Positions below are not needed any more. A part of a sub-buffer is not given back. */
 static void give(Stream *s, u64 safe)
 {
-	bool moves = sub_of(s, safe) != sub_of(s, s->safe);
+	bool moves = reader_sub(&s->reader, safe) != reader_sub(&s->reader, s->safe);
 
 	s->safe = safe;
 	if (!s->overwrite && moves)
-		reader_consume(&s->reader, sub_of(s, safe));
+		reader_consume(&s->reader, reader_sub(&s->reader, safe));
 }
 
 static void move_on(Stream *s, u64 done, u64 clock, const StreamTally *t, const StreamCounters *c)
@@ -200,32 +119,7 @@ void stream_give(Stream *s, u64 position)
 
 u64 stream_given(const Stream *s)
 {
-	return sub_of(s, s->safe);
-}
-
-/* The ring says that `count` records came before here. What was not met of them is counted, as far as what was passed unread
- * could hold it; and whatever it says is gone on from, so that the count after a lie is right again. */
-static void missed(View *v, u64 count)
-{
-	StreamTally *t = &v->t;
-	u64 n = count > t->counted ? MIN(count - t->counted, t->unknown / ABI_RECORD_HEADER) : 0;
-
-	if (count > v->count)
-		return;
-	if (t->lapped)
-		v->c.overwritten = add(v->c.overwritten, n);
-	else
-		v->c.corrupt = add(v->c.corrupt, n);
-	t->counted = count;
-	t->unknown = 0;
-}
-
-/* Something of the sub-buffer is left out: counted once for all its parts. */
-static void spoil(View *v)
-{
-	if (v->t.spoiled != (v->sub | 1))
-		v->c.corrupt_subs++;
-	v->t.spoiled = v->sub | 1;
+	return reader_sub(&s->reader, s->safe);
 }
 
 /* The ring's own words cannot be: goes on where its writer stands now, with everything before it given up and given back, so
@@ -236,8 +130,8 @@ static void resynchronise(Stream *s, View *v)
 
 	if (v->offset > s->done) {
 		/* the sub-buffer it stands in may be good */
-		to = sub_of(s, v->offset);
-		v->t.unknown = add(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
+		to = reader_sub(&s->reader, v->offset);
+		v->t.unknown = add_bounded(v->t.unknown, MIN(to - MIN(s->done, to), s->reader.size));
 	} else {
 		v->t.counted = v->count;
 		v->t.unknown = 0;
@@ -249,27 +143,25 @@ static void resynchronise(Stream *s, View *v)
 	s->safe = to;
 	s->last = 0;
 	if (!s->overwrite)
-		reader_consume(&s->reader, sub_of(s, to));
+		reader_consume(&s->reader, reader_sub(&s->reader, to));
 }
 
 /* ---- the ring ---- */
 
 /* Where the ring stands, and whether there is anything to look at: 1; 0: no; -1: it lied, and was put right. */
-static int view_ring(Stream *s, View *v, bool partial)
+static int look_at_ring(Stream *s, View *v, bool partial)
 {
-	u64 taken = sub_of(s, s->done), given = stream_given(s);
+	u64 taken = reader_sub(&s->reader, s->done), given = stream_given(s);
 	bool settled;
 
-	*v = (View){ .clock = s->clock, .t = s->tally, .c = s->counters };
-	settled = look(s, &v->offset, &v->count);
-	if (!settled || v->offset > position_limit(s)) {
+	settled = view_begin(s, v);
+	if (!settled || v->offset > view_limit(s)) {
 		if (!s->lying)
 			s->counters.corrupt_subs = ++v->c.corrupt_subs;
 		s->lying = true;
-		if (v->offset > position_limit(s))
+		if (v->offset > view_limit(s))
 			return 0;
 	}
-	v->bound = record_clock_now(&s->clock_source) + CLOCK_SLACK;
 	if (v->offset < s->done || (!s->overwrite && v->offset - given > s->reader.size)) {
 		resynchronise(s, v);
 		return -1;
@@ -279,7 +171,7 @@ static int view_ring(Stream *s, View *v, bool partial)
 	if (v->offset == s->done) {
 		if (v->t.unknown && settled) {
 			/* what the end of a broken chain cut off, with no header behind it yet */
-			missed(v, v->count);
+			view_missed(v, v->count);
 			pass_over(s, v, s->done);
 		}
 	} else if (partial || v->offset - taken >= s->reader.sub_size) {
@@ -299,122 +191,25 @@ static u64 further(const Stream *s, u64 skip)
 
 /* Under overwrite: to the oldest sub-buffer that is whole, or `skip` behind it. False: to be looked at anew, with what is known
  * now. */
-static bool view_oldest(Stream *s, View *v, u64 *skip)
+static bool go_to_oldest(Stream *s, View *v, u64 *skip)
 {
-	u64 oldest = first_whole(s, v->offset), to, after, count;
+	u64 oldest = view_first_whole(s, v->offset), to, after, count;
 	struct abi_sub h;
 
 	if (!s->overwrite || s->done >= oldest)
 		return true;
-	to = MIN(oldest + *skip * s->reader.sub_size, sub_of(s, v->offset));
+	to = MIN(oldest + *skip * s->reader.sub_size, reader_sub(&s->reader, v->offset));
 	v->t.lapped = true;
-	v->t.unknown = add(v->t.unknown, to - s->done);
-	h = header_at(s, to);
+	v->t.unknown = add_bounded(v->t.unknown, to - s->done);
+	h = reader_header(&s->reader, to);
 	/* R2; else the next header that is whole tells */
-	(void)look(s, &after, &count);
-	if (after < v->offset || first_whole(s, after) > to)
+	(void)view_position(s, &after, &count);
+	if (after < v->offset || view_first_whole(s, after) > to)
 		*skip = further(s, *skip);
 	else if (to < v->offset && h.position == to)
-		missed(v, h.count);
+		view_missed(v, h.count);
 	pass_over(s, v, to);
 	return false;
-}
-
-/* ---- one sub-buffer ---- */
-
-/* Its header, and where records begin and end; under overwrite a copy of them. 1; 0: the header cannot be believed; -EAGAIN:
- * the writer has come round; -ENOMEM. */
-static int view_sub(Stream *s, View *v)
-{
-	u64 size = s->reader.sub_size, after, count;
-	struct abi_sub h;
-	bool complete;
-	int good;
-
-	v->sub = sub_of(s, s->done);
-	complete = v->offset - v->sub >= size;
-	v->next = complete ? v->sub + size : v->offset;
-	v->start = MAX(s->done, v->sub + ABI_SUB_HEADER);
-	h = header_at(s, v->sub);
-	v->end = complete ? h.end : v->offset;
-	v->records = at(s, v->start);
-	good = h.position == v->sub && v->end >= v->start && v->end <= v->next && !(v->end & 3);
-	if (s->overwrite) {
-		if (copy_reserve(s) < 0)
-			return -ENOMEM;
-		if (good)
-			memcpy(s->copy, v->records, v->end - v->start);
-		/* R2: look() orders it behind the loads of the copy, and of the header */
-		(void)look(s, &after, &count);
-		if (after < v->offset || first_whole(s, after) > v->sub)
-			return -EAGAIN;
-		v->records = s->copy;
-	}
-	if (!good)
-		return 0;
-	v->time = v->clock;
-	if (s->done == v->sub) {
-		missed(v, h.count);
-		/* said by the packet that comes next; a lie is bounded by what the ring's line says */
-		if (h.lost > v->c.lost && h.lost <= reader_lost(&s->reader))
-			v->c.lost = h.lost;
-		if (h.begin >= v->clock && h.begin <= v->bound)
-			v->time = h.begin;
-		else
-			v->c.clamped++;
-	}
-	return 1;
-}
-
-/* 1: a packet; 0: nothing in it, go on with the next; -ENOENT, -ENOMEM. */
-static int take_sub(Stream *s, View *v, const ClassTable *classes, bool judge, StreamPacket *ret)
-{
-	const RecordsLimit limit = {
-		.classes = classes, .time = v->time, .clock = v->clock, .bound = v->bound, .judge = judge
-	};
-	u32 size = (u32)(v->end - v->start);
-	u64 before = discarded(&v->c);
-	RecordsResult r;
-	Records w;
-
-	r = records_walk(v->records, v->records + size, &limit, &w);
-	if (r == RECORDS_BAD) {
-		if (copy_reserve(s) < 0)
-			return -ENOMEM;
-		if (!s->overwrite)
-			memcpy(s->copy, v->records, size);
-		v->records = s->copy;
-		r = records_sift(s->copy, s->copy + size, &limit, &w);
-	}
-	if (r == RECORDS_UNKNOWN)
-		return -ENOENT;
-	v->clock = w.clock;
-	v->t.counted = add(v->t.counted, w.met);
-	v->c.corrupt = add(v->c.corrupt, w.left_out);
-	v->c.clamped += w.clamped;
-	if (w.left_out || w.broken)
-		spoil(v);
-	if (w.taken < size && !w.broken)
-		v->next = v->start + w.taken;
-	else /* with what is behind the end: nothing, if that is honest */
-		v->t.unknown = add(v->t.unknown, v->next - v->start - w.taken);
-	if (w.met)
-		v->t.lapped = false;
-	if (w.n == 0)
-		return 0;
-	v->c.kept += w.n;
-	*ret = (StreamPacket){
-		.records = v->records,
-		.size = w.size,
-		.n_records = w.n,
-		.fd = v->records == s->copy ? -1 : s->fd,
-		.fd_offset = v->records == s->copy ? 0 : (u64)(v->records - s->map),
-		.begin = w.first,
-		.end = w.last,
-		.discarded = before,
-		.position = v->next,
-	};
-	return 1;
 }
 
 int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *ret)
@@ -425,11 +220,11 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 	s->next = 0;
 	while (turns-- > 0) {
 		View v;
-		int r = view_ring(s, &v, flags & STREAM_PARTIAL);
+		int r = look_at_ring(s, &v, flags & STREAM_PARTIAL);
 
 		if (r == 0)
 			return 0;
-		if (r < 0 || !view_oldest(s, &v, &skip))
+		if (r < 0 || !go_to_oldest(s, &v, &skip))
 			continue;
 		r = view_sub(s, &v);
 		if (r == -EAGAIN) {
@@ -440,12 +235,12 @@ int stream_take(Stream *s, ClassTable *classes, unsigned flags, StreamPacket *re
 			return r;
 		if (r == 0) {
 			/* its records are counted by the header behind it */
-			spoil(&v);
-			v.t.unknown = add(v.t.unknown, v.next - s->done);
+			view_spoil(&v);
+			v.t.unknown = add_bounded(v.t.unknown, v.next - s->done);
 			pass_over(s, &v, v.next);
 			continue;
 		}
-		r = take_sub(s, &v, classes, flags & STREAM_JUDGE, ret);
+		r = view_records(s, &v, classes, flags & STREAM_JUDGE, ret);
 		if (r < 0)
 			return r;
 		if (r == 0) {
@@ -486,7 +281,7 @@ void stream_resume(Stream *s, const StreamProgress *p)
 	s->counters = p->counters;
 	/* the daemon before may have died before it gave this back */
 	if (!s->overwrite)
-		reader_consume(&s->reader, sub_of(s, s->safe));
+		reader_consume(&s->reader, reader_sub(&s->reader, s->safe));
 }
 
 /* ---- looking ---- */
@@ -497,16 +292,16 @@ bool stream_ready(const Stream *s, bool partial)
 	u64 offset = load_acquire_u64(&s->reader.line->offset) & ~3ull;
 
 	/* nothing can be done about such a position, but to count it once */
-	if (offset > position_limit(s))
+	if (offset > view_limit(s))
 		return !s->lying;
 	/* also where it is behind us: then it lies, and take() has to see that */
-	return partial ? offset != s->done : offset - sub_of(s, s->done) >= s->reader.sub_size;
+	return partial ? offset != s->done : offset - reader_sub(&s->reader, s->done) >= s->reader.sub_size;
 }
 
 u64 stream_before(const Stream *s)
 {
 	const StreamCounters *c = &s->counters;
-	u64 ours = add(add(c->kept, c->corrupt), c->overwritten);
+	u64 ours = add_bounded(add_bounded(c->kept, c->corrupt), c->overwritten);
 
 	return s->overwrite && s->tally.counted != UINT64_MAX ? s->tally.counted - MIN(s->tally.counted, ours) : 0;
 }
@@ -516,7 +311,7 @@ u64 stream_unsaid(Stream *s, u64 *ret_discarded)
 	u64 now, unsaid;
 
 	s->counters.lost = MAX(s->counters.lost, reader_lost(&s->reader));
-	now = discarded(&s->counters);
+	now = stream_discarded(&s->counters);
 	unsaid = now - MIN(s->said, now);
 	s->said = *ret_discarded = MAX(s->said, now);
 	return unsaid;

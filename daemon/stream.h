@@ -26,6 +26,12 @@ typedef struct {
 	u64 lost;	  /* never written: of the ring's counters, as far as packets have said it */
 } StreamCounters;
 
+/* What packets say of them. */
+static inline u64 stream_discarded(const StreamCounters *c)
+{
+	return add_bounded(c->lost, add_bounded(c->overwritten, c->corrupt));
+}
+
 typedef struct {
 	const u8 *records; /* until stream_release() or the next stream_take() */
 	u32 size;	   /* to the last byte of the last record, without its padding */

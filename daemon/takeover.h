@@ -30,5 +30,7 @@ void takeover_slots(Takeover *t);
 void takeover_apply(Takeover *t, Manager *m);
 /* Programs that are gone, and snapshots that were due: once everything else is as it will be. */
 void takeover_mourn(Takeover *t, Manager *m);
+/* A piece is left out, as this says. */
+void takeover_refuse(Takeover *t, const char *format, ...) _printf_(2, 3);
 /* Frees, and closes and takes out of the store what nobody took. */
 void takeover_end(Takeover *t, Manager *m);

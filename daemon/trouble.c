@@ -2,15 +2,6 @@
 #include "daemon/trouble.h"
 
 #include <stdio.h>
-#include <time.h>
-
-static u64 now_monotonic(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
 
 bool trouble_is_space(int error)
 {
@@ -96,7 +87,7 @@ int trouble_failure(Failure *f, const char *session, const char *path, int error
 
 bool trouble_begin(Trouble *t, int error)
 {
-	t->retry_at = now_monotonic() + TROUBLE_RETRY_NS;
+	t->retry_at = monotonic_ns() + TROUBLE_RETRY_NS;
 	if (!t->on)
 		t->n_said = 0;
 	t->on = true;

@@ -13,14 +13,6 @@
 #define CLEAR_BELOW "\033[J"
 #define HOME	    "\033[H"
 
-static u64 now_ns(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 static void wait_until(u64 ns)
 {
 	struct timespec ts = { .tv_sec = (time_t)(ns / NSEC_PER_SEC), .tv_nsec = (long)(ns % NSEC_PER_SEC) };
@@ -155,7 +147,7 @@ int verb_watch(const Options *o, int argc, char **argv)
 					       ">FILL", ">MEMORY", ">PROGRAMS", ">RECORDED", ">LOST");
 	_cleanup_(session_rows_clear) SessionRows before = { NULL, 0 };
 	_cleanup_(bus_closep) sd_bus *bus = NULL;
-	u64 taken = 0, next = now_ns();
+	u64 taken = 0, next = monotonic_ns();
 	int r = client_connect(o, &bus);
 
 	if (r != STATUS_OK)
@@ -170,7 +162,7 @@ int verb_watch(const Options *o, int argc, char **argv)
 		r = session_rows_read(bus, &rows, &error);
 		if (r < 0)
 			return client_failed(o, &error, r);
-		now = now_ns();
+		now = monotonic_ns();
 		r = draw(o, &t, &rows, &before, now - taken, i == 0);
 		if (r < 0)
 			return client_failed(o, NULL, r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Small tools every room may use: ownership (cleanup attributes), sizes, checked arithmetic.
+/* Small tools every room may use: ownership (cleanup attributes), sizes, checked arithmetic, the time.
  * Nothing here knows what a ring or a session is. */
 #pragma once
 
@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef uint8_t u8;
@@ -27,6 +28,23 @@ typedef uint64_t u64;
 #define container_of(p, t, m) ((t *)((char *)(p)-offsetof(t, m)))
 #define MIN(a, b)	     ((a) < (b) ? (a) : (b))
 #define MAX(a, b)	     ((a) > (b) ? (a) : (b))
+
+/* Sums that must not wrap, whoever wrote what is summed: UINT64_MAX where there is no room. */
+static inline u64 add_bounded(u64 a, u64 b)
+{
+	u64 sum;
+
+	return __builtin_add_overflow(a, b, &sum) ? UINT64_MAX : sum;
+}
+
+/* Async-signal-safe, and no system call where the vDSO reads the clock. */
+static inline u64 monotonic_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
 
 /* Cleanup at the end of scope: `_cleanup_(x_freep) X *x = NULL;` (see DEFINE_CLEANUP) */
 #define _cleanup_(f) __attribute__((cleanup(f)))

@@ -41,6 +41,26 @@ static inline u64 reader_first_whole(u64 offset_after, u64 size, u64 sub_size)
 	return at > n ? (at - n) * sub_size : 0;
 }
 
+/* The sub-buffer that a position lies in. */
+static inline u64 reader_sub(const struct reader *r, u64 position)
+{
+	return position & ~(r->sub_size - 1);
+}
+
+static inline const u8 *reader_at(const struct reader *r, u64 position)
+{
+	return r->data + (position & (r->size - 1));
+}
+
+/* The header of the sub-buffer at `position`: one copy, to be judged, since it may be written over at any time. */
+static inline struct abi_sub reader_header(const struct reader *r, u64 position)
+{
+	struct abi_sub h;
+
+	memcpy(&h, reader_at(r, position), sizeof(h));
+	return h;
+}
+
 struct record {
 	u32 id;
 	u32 length; /* exact bytes, header included */

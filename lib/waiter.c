@@ -13,14 +13,6 @@
 /* Somebody who can read the control page can move a sleeper to where nobody wakes it; it is not gone for longer. */
 #define SLICE (10 * NSEC_PER_MSEC)
 
-static u64 now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 /* Shared, not private: the other side is another process. The page is mapped read-only, which both calls are content
  * with. The bare system call is no cancellation point. */
 static void futex(const u32 *word, int operation, u32 value, u64 ns)
@@ -69,7 +61,7 @@ void waiter_begin(struct waiter *w, struct slot *s, u32 generation)
 			      .progress_word = __atomic_load_n(&s->progress, __ATOMIC_RELAXED),
 			      .session = __atomic_load_n(&s->session, __ATOMIC_RELAXED),
 			      .generation = generation,
-			      .deadline = now_ns() + load_relaxed_u32(&s->block_timeout_us) * NSEC_PER_USEC };
+			      .deadline = monotonic_ns() + load_relaxed_u32(&s->block_timeout_us) * NSEC_PER_USEC };
 }
 
 enum waiter_step waiter_next(struct waiter *w)
@@ -83,7 +75,7 @@ enum waiter_step waiter_next(struct waiter *w)
 		u64 now;
 
 		word = load_relaxed_u64(&s->stalled);
-		now = now_ns();
+		now = monotonic_ns();
 		/* relaxed: a hint of ours to ourselves; if another thread's is overwritten, somebody waits longer, and no
 		 * longer than his own deadline */
 		if (stalled_for(word, w->progress, now) < 0)
@@ -101,7 +93,7 @@ enum waiter_step waiter_next(struct waiter *w)
 	w->progress = load_acquire_u32(w->progress_word);
 	/* Behind both loads: a thread that was away between them and its clock must neither say that a reader has stood still
 	 * since before it moved, nor take what another thread says now for something of the future. */
-	w->looked = now_ns();
+	w->looked = monotonic_ns();
 	if (load_acquire_u32(w->session) != w->generation || load_acquire_u32(&s->generation) != w->generation)
 		return WAITER_STALE;
 	return stalled_for(word, w->progress, w->looked) * 1000 >= (int64_t)load_relaxed_u32(&s->block_timeout_us) ?

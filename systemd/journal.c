@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
-#include <time.h>
 
 /* We name the function ourselves or not at all: CODE_FILE of this file would say the same for every message. */
 #define SD_JOURNAL_SUPPRESS_LOCATION
@@ -43,14 +42,6 @@ static Target target;
 static Site sites[N_SITES];
 static int max_level = LOG_INFO;
 
-static u64 now_ns(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 static Target target_find(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -69,7 +60,7 @@ static Target target_find(void)
 /* Whether this call may speak; *ret_swallowed is how many before it could not. Under the lock. */
 static bool site_admit(const char *format, u32 *ret_swallowed)
 {
-	u64 now = now_ns();
+	u64 now = monotonic_ns();
 	Site *s = NULL, *oldest = &sites[0];
 
 	for (size_t i = 0; i < N_SITES && !s; i++) {

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Listens to systemd's PropertiesChanged on a connection of our own, because the one that serves callers
- * must not drown when a machine starts two hundred units at once, and may be absent altogether.
- *
- * What counts as a failure is an edge: ActiveState becomes "failed", or NRestarts rises (a unit that systemd
- * restarts at once may be seen as "activating" only). ActiveState stays "failed" and Result stays set
- * until the next start, and systemd repeats both in every later signal of the unit, so each unit
- * that has something to remember has a small note here. */
+ * must not drown when a machine starts two hundred units at once, and may be absent altogether. What it says goes
+ * into UnitFailures. */
 #include "systemd/units.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <systemd/sd-bus.h>
 #include <systemd/sd-login.h>
 
@@ -24,115 +18,21 @@
 #define DEFAULT_ADDRESS	 "unix:path=/run/dbus/system_bus_socket"
 #define BACKOFF_MIN_USEC 200000ull
 #define BACKOFF_MAX_USEC 10000000ull
-#define MAX_NOTES	 4096 /* more units than any machine has; beyond it the oldest is forgotten */
-
-typedef struct Note {
-	struct Note *next;
-	char *unit;
-	char *result;
-	bool now; /* in the list that is being read */
-	uint32_t main_pid;
-	uint32_t n_restarts;
-	bool failed; /* is in the state now, and was reported */
-} Note;
 
 struct UnitWatch {
 	sd_event *event;
 	sd_bus *bus;
 	sd_event_source *retry;
 	u64 backoff_usec;
-	UnitFailed failed;
-	void *userdata;
-	Note *notes;
-	size_t n_notes;
-	bool primed; /* the failed units of the first connection are known and were not reported */
-	bool listed; /* ... and this daemon has seen them itself */
+	UnitFailures failures;
 };
 
 static int watch_connect(UnitWatch *w);
 static void watch_list(UnitWatch *w);
 
-static Note *note_free(Note *n)
+static int change_read(sd_bus_message *m, UnitChange *ret)
 {
-	if (n) {
-		free(n->unit);
-		free(n->result);
-		free(n);
-	}
-	return NULL;
-}
-
-static Note *note_find(UnitWatch *w, const char *unit, bool create)
-{
-	Note **p, *n;
-
-	for (n = w->notes; n; n = n->next)
-		if (strcmp(n->unit, unit) == 0)
-			return n;
-	if (!create)
-		return NULL;
-
-	if (w->n_notes >= MAX_NOTES) {
-		for (p = &w->notes; (*p)->next; p = &(*p)->next)
-			;
-		*p = note_free(*p);
-		w->n_notes--;
-	}
-	n = calloc(1, sizeof(*n));
-	if (!n)
-		return NULL;
-	n->unit = strdup(unit);
-	if (!n->unit)
-		return note_free(n);
-	n->next = w->notes;
-	w->notes = n;
-	w->n_notes++;
-	return n;
-}
-
-static void note_drop(UnitWatch *w, const char *unit)
-{
-	for (Note **p = &w->notes; *p; p = &(*p)->next)
-		if (strcmp((*p)->unit, unit) == 0) {
-			Note *n = *p;
-
-			*p = n->next;
-			w->n_notes--;
-			note_free(n);
-			return;
-		}
-}
-
-static void note_result(Note *n, const char *result)
-{
-	char *copy = strdup(result);
-
-	if (copy) {
-		free(n->result);
-		n->result = copy;
-	}
-}
-
-static void report(UnitWatch *w, const Note *n)
-{
-	_cleanup_free_ char *unit = strdup(n->unit);
-	_cleanup_free_ char *result = strdup(n->result ?: "failed");
-
-	/* copies: the callback may take so long a way that it ends in here again */
-	if (unit && result)
-		w->failed(w->userdata, unit, result, (pid_t)n->main_pid);
-}
-
-/* What one signal says of one unit; NULL and 0 where it says nothing. */
-typedef struct {
-	const char *active_state, *sub_state, *result;
-	uint32_t n_restarts, main_pid;
-	bool has_restarts;
-} Change;
-
-static int change_read(sd_bus_message *m, Change *ret)
-{
-	Change c = { 0 };
+	UnitChange c = { 0 };
 	int r;
 
 	r = sd_bus_message_enter_container(m, 'a', "{sv}");
@@ -169,73 +69,22 @@ static int change_read(sd_bus_message *m, Change *ret)
 	return 0;
 }
 
-static void note_type_part(UnitWatch *w, const char *unit, const Change *c)
-{
-	bool bad = c->result && strcmp(c->result, "success") != 0;
-	Note *n = note_find(w, unit, bad || (c->has_restarts && c->n_restarts > 0));
-
-	if (!n)
-		return;
-	if (bad)
-		note_result(n, c->result);
-	if (c->main_pid)
-		n->main_pid = c->main_pid;
-	if (c->has_restarts && c->n_restarts != n->n_restarts) {
-		bool up = c->n_restarts == n->n_restarts + 1;
-		bool seen = n->failed;
-
-		n->n_restarts = c->n_restarts;
-		n->failed = false;
-		/* Restart=always counts clean exits too: only with a bad Result it was a failure. */
-		if (up && !seen && n->result) {
-			report(w, n);
-			n = note_find(w, unit, false);
-		}
-	}
-	if (n && c->result && !bad) {
-		free(n->result);
-		n->result = NULL;
-	}
-}
-
-static void note_unit_part(UnitWatch *w, const char *unit, const Change *c)
-{
-	Note *n;
-
-	if (strcmp(c->active_state, "failed") == 0) {
-		n = note_find(w, unit, true);
-		if (n && !n->failed) {
-			n->failed = true;
-			report(w, n);
-		}
-	} else if (strcmp(c->active_state, "inactive") == 0) {
-		/* nothing to remember, and transient units have ever new names */
-		note_drop(w, unit);
-	} else if (!c->sub_state || strncmp(c->sub_state, "auto-restart", strlen("auto-restart")) != 0) {
-		/* A new life. In auto-restart it is still the old one, whose NRestarts is yet to come. */
-		n = note_find(w, unit, false);
-		if (n)
-			n->failed = false;
-	}
-}
-
 static int on_properties(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
 	UnitWatch *w = userdata;
 	_cleanup_free_ char *unit = NULL;
 	const char *interface;
-	Change c;
+	UnitChange c;
 
 	if (sd_bus_path_decode(sd_bus_message_get_path(m), SYSTEMD_UNITS, &unit) <= 0)
 		return 0;
 	if (sd_bus_message_read_basic(m, 's', &interface) < 0 || change_read(m, &c) < 0)
 		return 0;
 
-	/* The part of the type (Service, Mount, ...) comes first: Result is known before the state is. */
 	if (strcmp(interface, SYSTEMD_UNIT) != 0)
-		note_type_part(w, unit, &c);
+		unit_failures_type(&w->failures, unit, &c);
 	else if (c.active_state)
-		note_unit_part(w, unit, &c);
+		unit_failures_state(&w->failures, unit, &c);
 	return 0;
 }
 
@@ -263,41 +112,7 @@ static void watch_subscribe(UnitWatch *w)
 		log_debug("cannot ask systemd for its signals: %s", strerror(-r));
 }
 
-void unit_watch_known(UnitWatch *w, const char *failed)
-{
-	_cleanup_free_ char *copy = strdup(failed);
-	char *rest = NULL;
-
-	if (!copy || w->listed)
-		return;
-	for (char *unit = strtok_r(copy, " ", &rest); unit; unit = strtok_r(NULL, " ", &rest)) {
-		Note *n = note_find(w, unit, true);
-
-		if (n)
-			n->failed = true;
-	}
-	w->primed = true;
-}
-
-char *unit_watch_failed(const UnitWatch *w)
-{
-	char *text = NULL;
-	size_t n = 0;
-	FILE *f = w->listed ? open_memstream(&text, &n) : NULL;
-
-	if (!f)
-		return NULL;
-	for (const Note *note = w->notes; note; note = note->next)
-		if (note->failed)
-			fprintf(f, "%s%s", ftell(f) ? " " : "", note->unit);
-	if (fclose(f) != 0) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
-/* The units that are failed now. Those of the first connection were so before we looked. */
+/* The units that are failed now. */
 static int on_list(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
 	UnitWatch *w = userdata;
@@ -306,29 +121,14 @@ static int on_list(sd_bus_message *m, void *userdata, sd_bus_error *e)
 
 	if (sd_bus_message_is_method_error(m, NULL))
 		return 0;
-	for (Note *n = w->notes; n; n = n->next)
-		n->now = false;
+	unit_failures_list(&w->failures);
 	r = sd_bus_message_enter_container(m, 'a', "(ssssssouso)");
 	while (r >= 0 &&
 	       (r = sd_bus_message_read(m, "(ssssssouso)", &unit, NULL, NULL, &active, NULL, NULL, NULL,
-					NULL, NULL, NULL)) > 0) {
-		Note *n;
-
-		if (strcmp(active, "failed") != 0)
-			continue;
-		n = note_find(w, unit, true);
-		if (n)
-			n->now = true;
-		if (!n || n->failed)
-			continue;
-		n->failed = true;
-		if (w->primed)
-			report(w, n);
-	}
-	/* what others knew to be failed, and is not any more */
-	for (Note *n = w->notes; n && r >= 0 && !w->listed; n = n->next)
-		n->failed &= n->now;
-	w->primed = w->listed = true;
+					NULL, NULL, NULL)) > 0)
+		if (strcmp(active, "failed") == 0)
+			unit_failures_list_unit(&w->failures, unit);
+	unit_failures_list_end(&w->failures, r >= 0);
 	return 0;
 }
 
@@ -376,7 +176,6 @@ static int watch_retry(UnitWatch *w)
 {
 	u64 delay = w->backoff_usec;
 
-	w->bus = sd_bus_close_unref(w->bus);
 	if (w->retry)
 		return 0;
 	w->backoff_usec = MIN(delay * 2, BACKOFF_MAX_USEC);
@@ -386,13 +185,8 @@ static int watch_retry(UnitWatch *w)
 /* The bus went away. It is not closed from inside its own handler. */
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *e)
 {
-	UnitWatch *w = userdata;
-
 	log_debug("the connection to systemd over the system bus is gone; trying again");
-	if (!w->retry)
-		(void)sd_event_add_time_relative(w->event, &w->retry, CLOCK_MONOTONIC, w->backoff_usec,
-						 w->backoff_usec / 10, on_retry, w);
-	w->backoff_usec = MIN(w->backoff_usec * 2, BACKOFF_MAX_USEC);
+	(void)watch_retry(userdata);
 	return 0;
 }
 
@@ -449,6 +243,7 @@ static int watch_connect(UnitWatch *w)
 	return 0;
 fail:
 	log_debug("cannot watch systemd's units: %s; trying again", strerror(-r));
+	w->bus = sd_bus_close_unref(w->bus);
 	return watch_retry(w);
 }
 
@@ -460,8 +255,7 @@ int unit_watch_new(UnitWatch **ret, sd_event *event, UnitFailed failed, void *us
 	if (!w)
 		return -ENOMEM;
 	w->event = sd_event_ref(event);
-	w->failed = failed;
-	w->userdata = userdata;
+	w->failures = (UnitFailures){ .failed = failed, .userdata = userdata };
 	w->backoff_usec = BACKOFF_MIN_USEC;
 	r = watch_connect(w);
 	if (r < 0) {
@@ -478,15 +272,20 @@ UnitWatch *unit_watch_free(UnitWatch *w)
 		return NULL;
 	sd_event_source_disable_unref(w->retry);
 	sd_bus_close_unref(w->bus);
-	while (w->notes) {
-		Note *n = w->notes;
-
-		w->notes = n->next;
-		note_free(n);
-	}
+	unit_failures_clear(&w->failures);
 	sd_event_unref(w->event);
 	free(w);
 	return NULL;
+}
+
+void unit_watch_known(UnitWatch *w, const char *failed)
+{
+	unit_failures_known(&w->failures, failed);
+}
+
+char *unit_watch_failed(const UnitWatch *w)
+{
+	return unit_failures_text(&w->failures);
 }
 
 int unit_of_pid(pid_t pid, char **ret)

@@ -5,13 +5,11 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
-/* Called from the loop; must not free the watch. unit: "nginx.service"; result: systemd's Result ("core-dump", "signal", "exit-code", "oom-kill", ...);
- * main_pid: of the process that was its main one, 0 if there is none. */
-typedef void (*UnitFailed)(void *userdata, const char *unit, const char *result, pid_t main_pid);
+#include "systemd/unit-failures.h"
 
 typedef struct UnitWatch UnitWatch;
 /* Connects to the system bus by itself and again when it went away (with back-off); without a bus it waits.
- * 0 or -errno. */
+ * `failed` is called from the loop. 0 or -errno. */
 int unit_watch_new(UnitWatch **ret, sd_event *event, UnitFailed failed, void *userdata);
 UnitWatch *unit_watch_free(UnitWatch *w);
 /* Units that were failed when somebody else looked last, by name, with blanks between: others that are now have failed since. Before

@@ -2,21 +2,11 @@
 /* Any bytes as a configuration file: no crash, no leak, no exit; a refusal has its error, and what is accepted
  * comes back the same from its own dump. Built with -fsanitize=fuzzer this is a libFuzzer target; without, main()
  * replays the files and directories that it is given. */
-#include <dirent.h>
 #include <stdio.h>
 
 #include "conf/config.h"
 #include "conf/load.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void must(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
+#include "tests/fuzz/replay.h"
 
 static bool same(const Config *a, const Config *b)
 {
@@ -68,57 +58,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 }
 
 #ifndef TRACER_FUZZ_ENGINE
-static size_t replay_file(const char *path)
+/* And every beginning of it, since files are also cut off. */
+static void replay_input(u8 *all, size_t n)
 {
-	_cleanup_free_ u8 *exact = NULL;
-	FILE *f = fopen(path, "rbe");
-	size_t n = 0;
-
-	must(f != NULL, path);
-	exact = malloc(CONFIG_FILE_MAX);
-	must(exact != NULL, "no memory");
-	n = fread(exact, 1, CONFIG_FILE_MAX, f);
-	must(fclose(f) == 0, path);
-	/* as large as the input and no larger, so that a read beyond its end is seen; then every beginning of
-	 * it, since files are also cut off */
-	for (size_t cut = 0; cut <= n; cut += n > 4096 ? n / 64 + 1 : 1) {
-		u8 *part = malloc(cut ? cut : 1);
-
-		must(part != NULL, "no memory");
-		memcpy(part, exact, cut);
-		(void)LLVMFuzzerTestOneInput(part, cut);
-		free(part);
-	}
-	(void)LLVMFuzzerTestOneInput(exact, n);
-	return 1;
-}
-
-static size_t replay(const char *path)
-{
-	DIR *dir = opendir(path);
-	size_t n = 0;
-
-	if (!dir)
-		return replay_file(path);
-	for (struct dirent *e = readdir(dir); e; e = readdir(dir)) {
-		_cleanup_free_ char *below = NULL;
-
-		if (e->d_name[0] == '.')
-			continue;
-		if (asprintf(&below, "%s/%s", path, e->d_name) < 0)
-			abort();
-		n += replay(below);
-	}
-	(void)closedir(dir);
-	return n;
+	for (size_t cut = 0; cut <= n; cut += n > 4096 ? n / 64 + 1 : 1)
+		replay_try(all, cut);
+	replay_try(all, n);
 }
 
 int main(int argc, char **argv)
 {
-	size_t n = 0;
+	size_t n = replay_paths(argv + 1, argc - 1, CONFIG_FILE_MAX, replay_input);
 
-	for (int i = 1; i < argc; i++)
-		n += replay(argv[i]);
 	printf("%zu inputs\n", n);
 	return n > 0 ? 0 : 1;
 }

@@ -9,7 +9,6 @@
  *
  * Built as a libFuzzer target where the compiler has it; elsewhere main() replays files and directories and goes on with
  * random edits: fuzz-recover [-r RANDOM INPUTS] [-s SEED] [PATH...]. */
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <time.h>
@@ -20,13 +19,12 @@
 #include "daemon/removal.h"
 #include "daemon/sieve.h"
 #include "lib/region.h"
+#include "tests/fuzz/replay.h"
 
 #define N_RING 2
 #define RINGS  (N_RING + 1)
 #define GLOSSARY "fuzz.0" BACKING_GLOSSARY
 #define IMAGE  "fuzz.0" BACKING_RINGS
-
-int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 static const struct geometry geometry = { 16, 12, 16, 12, N_RING, 1, ABI_POLICY_OVERWRITE, ABI_CONTEXT_VPID };
 static struct event_class *class_number, *class_text;
@@ -347,41 +345,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 }
 
 #ifndef FUZZ_ENGINE
-static void replay(const char *path)
+static void replay_input(u8 *p, size_t n)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	u8 data[65536];
-	ssize_t n = fd < 0 ? -1 : read(fd, data, sizeof(data));
-
-	require(n >= 0, path);
-	(void)LLVMFuzzerTestOneInput(data, (size_t)n);
-}
-
-static u32 replay_all(const char *path)
-{
-	DIR *d = opendir(path);
-	u32 n = 0;
-
-	if (!d) {
-		replay(path);
-		return 1;
-	}
-	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-		char name[4096];
-
-		if (e->d_name[0] == '.')
-			continue;
-		(void)snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
-		replay(name);
-		n++;
-	}
-	(void)closedir(d);
-	return n;
+	replay_try(p, n);
 }
 
 int main(int argc, char **argv)
 {
-	u32 seed = (u32)time(NULL), random_inputs = 0, n = 0;
+	u32 seed = (u32)time(NULL), random_inputs = 0;
+	size_t n;
 	int option;
 
 	while ((option = getopt(argc, argv, "r:s:")) != -1) {
@@ -392,8 +364,7 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	for (int i = optind; i < argc; i++)
-		n += replay_all(argv[i]);
+	n = replay_paths(argv + optind, argc - optind, 65536, replay_input);
 	if (random_inputs)
 		(void)printf("seed %u\n", seed);
 	(void)fflush(stdout);
@@ -421,7 +392,7 @@ int main(int argc, char **argv)
 		}
 		(void)LLVMFuzzerTestOneInput(data, size);
 	}
-	(void)printf("%u files and %u random inputs\n", n, random_inputs);
+	(void)printf("%zu files and %u random inputs\n", n, random_inputs);
 	return 0;
 }
 #endif

@@ -7,20 +7,16 @@
  *
  * Built as a libFuzzer target where the compiler has it; elsewhere main() replays files and
  * directories and goes on with random edits: fuzz-ring [-r RANDOM INPUTS] [-s SEED] [PATH...]. */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "daemon/capture.h"
 #include "daemon/sieve.h"
 #include "daemon/trace/packet.h"
+#include "tests/fuzz/replay.h"
 
 #define N_RING 2
 #define RINGS  (N_RING + 1)
-
-int LLVMFuzzerTestOneInput(const u8 *data, size_t size);
 
 /* A ring every class of record, six laps or less than one. */
 static const struct geometry geometry = {
@@ -243,41 +239,15 @@ int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
 }
 
 #ifndef FUZZ_ENGINE
-static void replay(const char *path)
+static void replay_input(u8 *p, size_t n)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-	u8 data[65536];
-	ssize_t n = fd < 0 ? -1 : read(fd, data, sizeof(data));
-
-	require(n >= 0, path);
-	(void)LLVMFuzzerTestOneInput(data, (size_t)n);
-}
-
-static u32 replay_all(const char *path)
-{
-	DIR *d = opendir(path);
-	u32 n = 0;
-
-	if (!d) {
-		replay(path);
-		return 1;
-	}
-	for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-		char name[4096];
-
-		if (e->d_name[0] == '.')
-			continue;
-		(void)snprintf(name, sizeof(name), "%s/%s", path, e->d_name);
-		replay(name);
-		n++;
-	}
-	closedir(d);
-	return n;
+	replay_try(p, n);
 }
 
 int main(int argc, char **argv)
 {
-	u32 seed = (u32)time(NULL), random_inputs = 0, n = 0;
+	u32 seed = (u32)time(NULL), random_inputs = 0;
+	size_t n;
 	int option;
 
 	while ((option = getopt(argc, argv, "r:s:")) != -1) {
@@ -288,8 +258,7 @@ int main(int argc, char **argv)
 		else
 			return 2;
 	}
-	for (int i = optind; i < argc; i++)
-		n += replay_all(argv[i]);
+	n = replay_paths(argv + optind, argc - optind, 65536, replay_input);
 	if (random_inputs)
 		printf("seed %u\n", seed);
 	fflush(stdout);
@@ -311,7 +280,7 @@ int main(int argc, char **argv)
 		}
 		(void)LLVMFuzzerTestOneInput(data, size);
 	}
-	printf("%u files and %u random inputs\n", n, random_inputs);
+	printf("%zu files and %u random inputs\n", n, random_inputs);
 	return 0;
 }
 #endif

@@ -3,24 +3,14 @@
  * come: 'l', lines each with a sum that fits, so that what is behind the sum is met; else the bytes of the account as they are.
  * Built with -fsanitize=fuzzer this is a libFuzzer target; without, main() replays files and directories, each also cut off at
  * every byte, and with bytes of it changed. */
-#include <dirent.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "daemon/restore.h"
+#include "tests/fuzz/replay.h"
 
 #define INPUT_MAX (1u << 20)
 #define HEAD	  4096
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
-
-static void must(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
 
 static void say_lines(Ledger *l, const char *p, size_t n)
 {
@@ -91,70 +81,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n)
 #ifndef TRACER_FUZZ_ENGINE
 #define CHANGES 300
 
-static u64 seed = 0x9e3779b97f4a7c15ull;
-
-static u64 roll(void)
+static void try_changed(const u8 *all, size_t n, u32 changes)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
+	_cleanup_free_ u8 *changed = malloc(n ? n : 1);
 
-static void try_part(const u8 *all, size_t n, u32 changes)
-{
-	u8 *part = malloc(n ? n : 1); /* no larger, so that a read beyond its end is seen */
-
-	must(part != NULL, "no memory");
-	memcpy(part, all, n);
+	must(changed != NULL, "no memory");
+	memcpy(changed, all, n);
 	for (; changes && n > 1; changes--)
-		part[1 + roll() % (n - 1)] = roll() % 3 ? (u8)("0123456789 =\n,-%af"[roll() % 18]) : (u8)roll();
-	(void)LLVMFuzzerTestOneInput(part, n);
-	free(part);
+		changed[1 + replay_roll() % (n - 1)] =
+			replay_roll() % 3 ? (u8)("0123456789 =\n,-%af"[replay_roll() % 18]) : (u8)replay_roll();
+	replay_try(changed, n);
 }
 
-static size_t replay_file(const char *path)
+static void replay_input(u8 *all, size_t n)
 {
-	_cleanup_free_ u8 *all = malloc(INPUT_MAX);
-	FILE *f = fopen(path, "rbe");
-	size_t n;
-
-	must(f && all, path);
-	n = fread(all, 1, INPUT_MAX, f);
-	must(fclose(f) == 0, path);
 	for (size_t cut = 0; cut <= n; cut += n > 4096 ? n / 1024 + 1 : 1)
-		try_part(all, cut, 0);
+		replay_try(all, cut);
 	for (u32 i = 0; i < CHANGES; i++)
-		try_part(all, n, 1 + i % 20);
-	try_part(all, n, 0);
-	return 1;
-}
-
-static size_t replay(const char *path)
-{
-	DIR *dir = opendir(path);
-	size_t n = 0;
-
-	if (!dir)
-		return replay_file(path);
-	for (struct dirent *e; (e = readdir(dir));) {
-		_cleanup_free_ char *below = NULL;
-
-		if (e->d_name[0] == '.')
-			continue;
-		must(asprintf(&below, "%s/%s", path, e->d_name) > 0, "no memory");
-		n += replay(below);
-	}
-	(void)closedir(dir);
-	return n;
+		try_changed(all, n, 1 + i % 20);
+	replay_try(all, n);
 }
 
 int main(int argc, char **argv)
 {
-	size_t n = 0;
+	size_t n = replay_paths(argv + 1, argc - 1, INPUT_MAX, replay_input);
 
-	for (int i = 1; i < argc; i++)
-		n += replay(argv[i]);
 	printf("%zu inputs\n", n);
 	return n > 0 ? 0 : 1;
 }

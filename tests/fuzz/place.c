@@ -21,22 +21,6 @@
 #define FILE_MAX    (64u << 20)
 #define STATE_MOST  200 /* directories that inputs left, before they are removed */
 
-void must(bool condition, const char *what)
-{
-	if (condition)
-		return;
-	fprintf(stderr, "%s\n", what);
-	abort();
-}
-
-static u64 now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 void place_open(Place *p)
 {
 	static const char *const nowhere[] = { "/nonexistent", NULL };
@@ -95,11 +79,11 @@ void place_settle(Place *p)
 
 void place_until(Place *p, const bool *done, const char *what)
 {
-	u64 end = now() + PATIENCE;
+	u64 end = monotonic_ns() + PATIENCE;
 
 	while (!*done) {
 		must(sd_event_run(p->event, 1000000) >= 0, "the loop has ended");
-		must(*done || now() < end, what);
+		must(*done || monotonic_ns() < end, what);
 	}
 }
 
@@ -196,92 +180,44 @@ Bytes bytes_piece(Bytes *b, size_t max)
 #ifndef TRACER_FUZZ_ENGINE
 /* ---- without an engine ---- */
 
-static u64 seed;
-
-static u64 roll(void)
+static void replay_input(u8 *all, size_t n)
 {
-	seed ^= seed << 13;
-	seed ^= seed >> 7;
-	seed ^= seed << 17;
-	return seed;
-}
-
-static void try(const u8 *p, size_t n)
-{
-	u8 *exact = malloc(n ? n : 1); /* no larger, so that a read beyond its end is seen */
-
-	must(exact != NULL, "no memory");
-	memcpy(exact, p, n);
-	(void)LLVMFuzzerTestOneInput(exact, n);
-	free(exact);
-}
-
-static size_t replay_file(const char *path)
-{
-	_cleanup_free_ u8 *all = malloc(INPUT_MAX);
-	FILE *f = fopen(path, "rbe");
-	size_t n;
-
-	must(f && all, path);
-	n = fread(all, 1, INPUT_MAX, f);
-	must(fclose(f) == 0, path);
 	for (size_t cut = 0; cut < n; cut += n / 8 + 1)
-		try(all, cut);
-	try(all, n);
+		replay_try(all, cut);
+	replay_try(all, n);
 	for (u32 i = 0; i < 4 && n; i++) {
-		all[roll() % n] = (u8)roll();
-		try(all, n);
+		all[replay_roll() % n] = (u8)replay_roll();
+		replay_try(all, n);
 	}
-	return 1;
-}
-
-static size_t replay(const char *path)
-{
-	DIR *dir = opendir(path);
-	size_t n = 0;
-
-	if (!dir)
-		return replay_file(path);
-	for (struct dirent *e; (e = readdir(dir));) {
-		_cleanup_free_ char *below = NULL;
-
-		if (e->d_name[0] == '.')
-			continue;
-		must(asprintf(&below, "%s/%s", path, e->d_name) > 0, "no memory");
-		n += replay(below);
-	}
-	(void)closedir(dir);
-	return n;
 }
 
 int replay_main(int argc, char **argv)
 {
-	u64 n_random = 0;
-	size_t n = 0;
+	u64 n_random = 0, seed = (u64)time(NULL) * 0x9e3779b97f4a7c15ull | 1;
+	size_t n;
 	int option;
 
-	seed = (u64)time(NULL) * 0x9e3779b97f4a7c15ull | 1;
 	while ((option = getopt(argc, argv, "r:s:")) != -1) {
 		if (option == 'r')
 			n_random = strtoull(optarg, NULL, 0);
 		else if (option == 's')
-			seed = strtoull(optarg, NULL, 0) | 1;
+			seed = strtoull(optarg, NULL, 0);
 		else
 			return 2;
 	}
 	printf("seed %llu\n", (unsigned long long)seed);
 	(void)fflush(stdout);
+	replay_seed(seed);
 	(void)LLVMFuzzerInitialize(&argc, &argv);
-	for (int i = optind; i < argc; i++)
-		n += replay(argv[i]);
+	n = replay_paths(argv + optind, argc - optind, INPUT_MAX, replay_input);
 	for (u64 i = 0; i < n_random; i++) {
 		u8 data[512];
-		size_t size = roll() % sizeof(data);
+		size_t size = replay_roll() % sizeof(data);
 
 		/* bytes that mean something are small: choices, lengths */
 		for (size_t k = 0; k < size; k++)
-			data[k] = (u8)(roll() % 3 ? roll() % 48 : roll());
-		try(data, size);
+			data[k] = (u8)(replay_roll() % 3 ? replay_roll() % 48 : replay_roll());
+		replay_try(data, size);
 	}
 	printf("%zu files and %llu random inputs\n", n, (unsigned long long)n_random);
 	return n + n_random > 0 ? 0 : 1;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "daemon/manager.h"
-#include "lib/base.h"
+#include "tests/fuzz/replay.h"
 
 typedef struct {
 	char directory[64], runtime[80], state[80];
@@ -12,7 +12,6 @@ typedef struct {
 	Manager *manager;
 } Place;
 
-void must(bool condition, const char *what);
 void place_open(Place *p);
 void place_close(Place *p);
 /* Lets everything happen that can happen without waiting. */
@@ -35,4 +34,3 @@ Bytes bytes_piece(Bytes *b, size_t max);
 /* main() of a build without an engine: -r N random inputs, and files and directories, each also cut off at many places. */
 int replay_main(int argc, char **argv);
 int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);

@@ -8,7 +8,7 @@
  *   lost  every record that was published is in the file, in the ring at or above `consumed`, or in both
  *
  * Stands for: the entry under discard (8021 in lib/sequence-*.S, may_enter() in lib/side.c), lib/reader.c reader_consume(),
- * daemon/stream.c (take, stream_release, give), daemon/consumer-thread.c give(). A refused record is counted, or waits: room.pml.
+ * daemon/stream.c (stream_take, stream_release, give), daemon/consumer-thread.c give(). A refused record is counted, or waits: room.pml.
  *
  * Orders: the writer's record and offset are in its store buffer and leave it in any order, but the offset (W1, release) not before the record.
  * Its entry loads `consumed` and stores behind that, since it branches on it. The daemon's load of the record may be made late, but not behind the

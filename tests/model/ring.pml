@@ -8,7 +8,7 @@
  *
  * Stands for: lib/sequence-aarch64.S sequence_full (8020, 8022 with `dmb ishst`, the commit by stlr) and sequence_boundary, the
  * same in lib/side.c write_locked(); lib/reader.c reader_position() (R1, R2, `dmb ishld`); daemon/capture.c ring_copy() and
- * daemon/stream.c, with reader_first_whole(). x86-64 is the case in which the buffer is left in order.
+ * daemon/view.c, with reader_first_whole(). x86-64 is the case in which the buffer is left in order.
  *
  * A sub-buffer holds one record of two words behind a header, and the record fits exactly or not: the boundary behind it is
  * published with it, or by itself. The sequence may be begun again before any of its stores: what it stored before stays in the store buffer,

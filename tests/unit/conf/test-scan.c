@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The scan alone: what it hands on, and that lines keep their numbers. */
+#include "conf/frame.h"
 #include "conf/scan.h"
 #include "conf/word.h"
 
@@ -136,7 +137,7 @@ static void test_limits(void)
 	_cleanup_free_ char *clean = NULL, *clean_names = NULL, *clean_word = NULL;
 	size_t n;
 
-	for (int i = 0; i < SCAN_MAX_NAMES; i++)
+	for (int i = 0; i < FRAME_MAX_NAMES; i++)
 		g_string_append_printf(names, "n%d = 1;\n", i);
 	clean = scan(names->str, -1, &n);
 	g_assert_cmpuint(n, ==, 0);

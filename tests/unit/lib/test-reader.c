@@ -171,6 +171,22 @@ static void test_first_whole(void)
 	g_assert_cmpuint(reader_first_whole(~0ull, 65536, 4096), >, ~0ull - 70000);
 }
 
+/* Any position at all is one within the ring: its size is ours. */
+static void test_positions(void)
+{
+	static u8 data[65536];
+	const struct reader r = {.data = data, .size = sizeof(data), .sub_size = 4096};
+	const struct abi_sub sub = {.position = 3 * 65536 + 8192, .count = 77};
+
+	memcpy(data + 8192, &sub, sizeof(sub));
+	g_assert_cmpuint(reader_sub(&r, 3 * 65536 + 8192), ==, 3 * 65536 + 8192);
+	g_assert_cmpuint(reader_sub(&r, 3 * 65536 + 8192 + 4095), ==, 3 * 65536 + 8192);
+	g_assert_true(reader_at(&r, 3 * 65536 + 8192 + 5) == data + 8197);
+	g_assert_true(reader_at(&r, ~0ull) == data + 65535);
+	g_assert_cmpuint(reader_header(&r, 3 * 65536 + 8192).count, ==, 77);
+	g_assert_cmpuint(reader_header(&r, 8192).position, ==, 3 * 65536 + 8192);
+}
+
 static void test_hold(void)
 {
 	struct abi_ring line = {0};
@@ -225,6 +241,7 @@ int main(int argc, char **argv)
 	g_test_add_func("/reader/walk/random", test_walk_random);
 	g_test_add_func("/reader/position", test_position);
 	g_test_add_func("/reader/first-whole", test_first_whole);
+	g_test_add_func("/reader/positions", test_positions);
 	g_test_add_func("/reader/hold", test_hold);
 	g_test_add_func("/reader/lost", test_lost);
 	g_test_add_func("/side/break", test_break);
