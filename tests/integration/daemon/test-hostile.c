@@ -209,8 +209,8 @@ static bool many_descriptors(void)
 	struct rlimit r;
 
 	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &r), ==, 0);
-	r.rlim_cur = MIN(r.rlim_max, 16384);
-	return setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur == 16384;
+	r.rlim_cur = MAX(r.rlim_cur, MIN(r.rlim_max, 4096));
+	return setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= 4096;
 }
 
 /* The queue is full, and the loop does not turn: nobody hears of a program that finds no place in it, so all are asked
