@@ -27,7 +27,7 @@ struct Listener {
 	int fd;
 	sd_event_source *io, *pause;
 	u64 said; /* when the lack of descriptors was last said */
-	u32 n_queued; /* accepted since the queue was last seen empty */
+	u32 n_queued; /* accepted since the queue was last seen empty, or said to have been full */
 	Exchanges exchanges;
 };
 
@@ -78,13 +78,16 @@ static int listener_on_io(sd_event_source *s, int fd, u32 revents, void *userdat
 
 		if (c >= 0) {
 			l->n_queued++;
+			/* So many that some may have found no place in it, whom nobody heard of. Said of each so many, not when the
+			 * queue is empty: a turn may end with the last one of it, and nothing wakes us to see that. */
+			if (l->n_queued == QUEUE) {
+				l->exchanges.handler.late(l->exchanges.userdata);
+				l->n_queued = 0;
+			}
 			(void)exchange_accept(&l->exchanges, c);
 			continue;
 		}
 		if (errno == EAGAIN) {
-			/* so many that some may have found no place in it, whom nobody heard of */
-			if (l->n_queued >= QUEUE)
-				l->exchanges.handler.late(l->exchanges.userdata);
 			l->n_queued = 0;
 			break;
 		}

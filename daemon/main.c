@@ -86,7 +86,7 @@ static int serve(const Arguments *a, bool *ret_ready)
 		/* without it programs are recorded and crashes are kept all the same */
 		r = bus_new(&bus, event, m, a->address, a->user);
 		if (r < 0)
-			log_error("no D-Bus: %s", strerror(-r));
+			log_error("no D-Bus: %s", bus_advice(r));
 	}
 	r = notify_watchdog(event);
 	if (r < 0)

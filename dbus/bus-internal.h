@@ -26,6 +26,7 @@ struct Bus {
 
 	sd_bus *bus; /* NULL between two connections */
 	sd_event_source *reconnect;
+	bool tentative; /* what it is armed for: a look, not an attempt */
 	u64 backoff_usec;
 	bool complained; /* the present trouble is in the log already */
 	bool named;

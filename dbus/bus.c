@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The connection. sd-bus waits for a socket that is not there yet (watch_bind), queues the request for our name
  * behind the handshake, and says so when the bus is gone; the rest is one timer that builds the whole connection
- * again, with a delay that doubles while that fails. Everything on the connection (objects, open questions to
- * polkit) is thrown away with it: its callers are gone as well. */
+ * again, with a delay that doubles while that fails. It also looks after a connection that does not come about: sd-bus
+ * sees nothing of a socket in a file system that is mounted over the directory it watches. Everything on the connection
+ * (objects, open questions to polkit) is thrown away with it: its callers are gone as well. */
 #include "dbus/bus.h"
 
 #include <stdio.h>
@@ -14,7 +15,9 @@
 #include "systemd/journal.h"
 
 #define BACKOFF_MIN_USEC (100 * 1000ull)
+/* longer than sd-bus itself waits for a handshake: a slow bus is not cut off each time */
 #define BACKOFF_MAX_USEC (30 * 1000000ull)
+#define LOOK_MIN_USEC	 (2 * 1000000ull)
 
 int session_path(const char *name, char **ret)
 {
@@ -57,8 +60,8 @@ static void bus_disconnect(Bus *b)
 	b->bus = sd_bus_close_unref(b->bus);
 }
 
-/* Arms the timer for the next attempt. The present connection lives until then, since its own callbacks come here. */
-static void bus_retry(Bus *b)
+/* Arms the timer for the next attempt, or (tentative) for a look whether the present one has come to anything. */
+static void bus_arm(Bus *b, bool tentative)
 {
 	uint64_t now;
 
@@ -66,9 +69,21 @@ static void bus_retry(Bus *b)
 		return;
 	if (sd_event_now(b->event, CLOCK_MONOTONIC, &now) < 0)
 		now = 0;
-	(void)sd_event_source_set_time(b->reconnect, now + b->backoff_usec);
+	b->tentative = tentative;
+	(void)sd_event_source_set_time(b->reconnect, now + (tentative ? MAX(b->backoff_usec, LOOK_MIN_USEC) : b->backoff_usec));
 	(void)sd_event_source_set_enabled(b->reconnect, SD_EVENT_ONESHOT);
-	b->backoff_usec = MIN(b->backoff_usec * 2, BACKOFF_MAX_USEC);
+}
+
+static void bus_back_off(Bus *b, u64 least_usec)
+{
+	b->backoff_usec = MIN(MAX(b->backoff_usec, least_usec) * 2, BACKOFF_MAX_USEC);
+}
+
+/* The present connection lives until then, since its own callbacks come here. */
+static void bus_retry(Bus *b)
+{
+	bus_arm(b, false);
+	bus_back_off(b, 0);
 }
 
 static int on_disconnected(sd_bus_message *m, void *userdata, sd_bus_error *error)
@@ -87,8 +102,10 @@ static void bus_named(Bus *b)
 {
 	b->named = true;
 	b->backoff_usec = BACKOFF_MIN_USEC;
+	if (b->tentative)
+		(void)sd_event_source_set_enabled(b->reconnect, SD_EVENT_OFF);
 	if (b->complained)
-		log_notice("On the bus as %s again", BUS_NAME);
+		log_notice("On the bus as %s now", BUS_NAME);
 	b->complained = false;
 }
 
@@ -185,8 +202,10 @@ static void bus_connect_or_retry(Bus *b)
 
 	bus_disconnect(b);
 	r = bus_connect(b);
-	if (r >= 0)
+	if (r >= 0) {
+		bus_arm(b, true);
 		return;
+	}
 	if (!b->complained)
 		log_warning("Could not connect to the bus at %s: %s; trying again", b->address, strerror(-r));
 	b->complained = true;
@@ -196,7 +215,18 @@ static void bus_connect_or_retry(Bus *b)
 
 static int on_reconnect(sd_event_source *source, uint64_t usec, void *userdata)
 {
-	bus_connect_or_retry(userdata);
+	Bus *b = userdata;
+
+	if (b->tentative) {
+		/* its name may still be another's */
+		if (sd_bus_is_ready(b->bus) > 0)
+			return 0;
+		bus_back_off(b, LOOK_MIN_USEC);
+		if (!b->complained)
+			log_warning("No bus at %s yet; tracing goes on, and so do attempts to connect", b->address);
+		b->complained = true;
+	}
+	bus_connect_or_retry(b);
 	return 0;
 }
 
@@ -288,6 +318,16 @@ int bus_new(Bus **ret, sd_event *event, Manager *m, const char *address, bool us
 	bus_connect_or_retry(b);
 	*ret = steal_ptr(b);
 	return 0;
+}
+
+const char *bus_advice(int error)
+{
+	if (error == -ENOMEDIUM)
+		return "nothing says where the session bus is; give --address, or set DBUS_SESSION_BUS_ADDRESS or "
+		       "XDG_RUNTIME_DIR";
+	if (error == -EINVAL)
+		return "its address is none; unix:path=/run/dbus/system_bus_socket would be one";
+	return strerror(-error);
 }
 
 int bus_new_peer(Bus **ret, sd_event *event, Manager *m, sd_bus *peer)

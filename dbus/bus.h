@@ -24,6 +24,9 @@ typedef struct Bus Bus;
  * The Bus must be freed before the Manager. */
 int bus_new(Bus **ret, sd_event *event, Manager *m, const char *address, bool user);
 
+/* What to do about the error of a bus_new(). */
+const char *bus_advice(int error);
+
 /* The same on a connection that exists already, without a bus daemon at its other end (a socketpair with
  * sd_bus_set_server). Takes a reference of its own; nothing is reconnected. */
 int bus_new_peer(Bus **ret, sd_event *event, Manager *m, sd_bus *peer);

@@ -184,18 +184,18 @@ uint32_t tracer_string_(unsigned char *to, const char *string, uint32_t room)
 static bool record_carefully(u32 i, u32 index, u64 ids, const struct record_part *part, u32 n)
 {
 	struct slot *s = &process.slots[i];
-	enum record_result r;
-	u32 last = 0;
 
-	/* Twice at most: a slot that has a new generation by now is tried once more. */
-	for (u32 turn = 0; turn < 2; turn++) {
+	/* Twice at most: a slot that was given another ring meanwhile is tried once more, of whatever generation that is (who
+	 * changes its user gets another owner's ring of the same session). Lost both times, it is missed. */
+	for (u32 turn = 0;; turn++) {
 		u32 now = load_acquire_u32(&control_page->head.slot_generation[i]);
 		u32 generation = load_acquire_u32(&s->generation), id, flagged = 0;
 		typeof(&record_write) write;
+		enum record_result r;
 
-		if (!now || (turn && generation == last))
+		if (!now)
 			return false; /* over; and the mask's bit is about to go */
-		if (generation != now || index >= load_acquire_u32(&s->n_ids)) {
+		if (turn == 2 || generation != now || index >= load_acquire_u32(&s->n_ids)) {
 			(void)fetch_add_relaxed_u64(&process.missed, 1);
 			return false;
 		}
@@ -211,9 +211,7 @@ static bool record_carefully(u32 i, u32 index, u64 ids, const struct record_part
 		r = write(s, generation, id, ids, load_relaxed_u32(&process.producer), &process.clock, part, n);
 		if (r != RECORD_STALE)
 			return r == RECORD_DONE;
-		last = generation;
 	}
-	return false;
 }
 
 static bool record_refused(const struct tracer_event *event, u32 signature)

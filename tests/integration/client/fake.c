@@ -44,6 +44,8 @@ struct Fake {
 	struct event_class *classes[MAX_IDS]; /* id - 1 */
 	u32 n_classes;
 	GArray *exchanges;
+	GArray *answered; /* descriptors; NULL: nobody asks who was late */
+	u32 n_late;
 	char *reason;
 	struct geometry geometry;
 	u32 block_timeout_us;
@@ -129,7 +131,7 @@ static struct region *owner_region(Fake *f, u32 slot, uid_t uid)
 	return &s->owners[s->n_owners++].region;
 }
 
-static void send_message(int fd, const void *p, size_t n, const int *fds, u32 n_fds)
+static bool send_message(int fd, const void *p, size_t n, const int *fds, u32 n_fds)
 {
 	union {
 		struct cmsghdr h;
@@ -146,7 +148,7 @@ static void send_message(int fd, const void *p, size_t n, const int *fds, u32 n_
 		control.h.cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 		memcpy(CMSG_DATA(&control.h), fds, n_fds * sizeof(int));
 	}
-	(void)sendmsg(fd, &m, MSG_NOSIGNAL);
+	return sendmsg(fd, &m, MSG_NOSIGNAL) >= 0;
 }
 
 static void send_session(Fake *f, int fd, u32 slot, uid_t uid, const u32 *ids, u32 n)
@@ -227,11 +229,11 @@ static void answer(Fake *f, int fd, const struct ucred *peer, const u32 *ids, u3
 		send_session(f, fd, i, peer->uid, ids, n);
 		done.n_sessions++;
 	}
-	send_message(fd, &done, sizeof(done), NULL, 0);
+	f->n_late += !send_message(fd, &done, sizeof(done), NULL, 0);
 }
 
-/* Takes one exchange; what a client of ours sends must always be right. */
-static void serve(Fake *f, int fd)
+/* Takes one exchange; what a client of ours sends must always be right. False: it came to no end. */
+static bool serve(Fake *f, int fd)
 {
 	static _Alignas(8) u8 buffer[WIRE_MAX];
 	g_autofree u32 *ids = g_new0(u32, WIRE_MAX_CLASSES);
@@ -249,10 +251,10 @@ static void serve(Fake *f, int fd)
 		ssize_t r;
 
 		if (poll(p, 2, 5000) <= 0 || p[1].revents)
-			return;
+			return false;
 		r = recv(fd, buffer, sizeof(buffer), 0);
 		if (r <= 0)
-			return;
+			return false;
 		switch (wire_check(buffer, (size_t)r)) {
 		case WIRE_HELLO:
 			memcpy(&e.hello, buffer, sizeof(e.hello));
@@ -295,7 +297,7 @@ static void serve(Fake *f, int fd)
 			g_mutex_unlock(&f->lock);
 			if (f->behaviour == FAKE_SILENT)
 				continue; /* until the client gives up */
-			return;
+			return true;
 		case WIRE_SNAPSHOT: {
 			struct wire_snapshot *m = (struct wire_snapshot *)buffer;
 			struct wire_accepted yes = {wire_header(WIRE_ACCEPTED, sizeof(yes)), 1, 0};
@@ -311,7 +313,7 @@ static void serve(Fake *f, int fd)
 			g_mutex_unlock(&f->lock);
 			if (f->behaviour == FAKE_SILENT)
 				continue;
-			return;
+			return true;
 		}
 		default:
 			g_assert_not_reached();
@@ -335,7 +337,12 @@ static gpointer run(gpointer data)
 		fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC);
 		if (fd < 0)
 			continue;
-		serve(f, fd);
+		if (!serve(f, fd))
+			f->n_late++;
+		else if (f->answered) {
+			g_array_append_val(f->answered, fd);
+			continue;
+		}
 		close(fd);
 	}
 }
@@ -376,6 +383,11 @@ u32 fake_consume(Fake *f, u32 slot)
 		progress(f, slot);
 	g_mutex_unlock(&f->lock);
 	return n;
+}
+
+u64 fake_ring_size(Fake *f)
+{
+	return 1ull << f->geometry.ring_shift;
 }
 
 u64 fake_count(Fake *f, u32 slot)
@@ -442,12 +454,36 @@ static void stop_thread(Fake *f)
 	g_thread_join(f->thread);
 	f->thread = NULL;
 	g_assert_cmpint(read(f->quit, &one, 8), ==, 8);
+	for (int fd; (fd = accept4(f->listener, NULL, NULL, SOCK_CLOEXEC)) >= 0; close(fd))
+		f->n_late++; /* had to wait for longer than it does */
 	close(f->listener);
 }
 
 void fake_die(Fake *f)
 {
 	stop_thread(f);
+}
+
+void fake_note_late(Fake *f)
+{
+	f->answered = g_array_new(FALSE, FALSE, sizeof(int));
+}
+
+bool fake_was_late(Fake *f)
+{
+	int fd;
+
+	stop_thread(f);
+	for (u32 i = 0; i < f->answered->len; i++) {
+		u8 byte;
+
+		fd = g_array_index(f->answered, int, i);
+		/* closed with our answer in it, or (ECONNRESET) before */
+		f->n_late += recv(fd, &byte, 1, MSG_DONTWAIT) < 0;
+		close(fd);
+	}
+	g_array_set_size(f->answered, 0);
+	return f->n_late;
 }
 
 void fake_revive(Fake *f)
@@ -481,6 +517,8 @@ void fake_free(Fake *f)
 	(void)g_unlink(f->socket);
 	(void)g_rmdir(f->directory);
 	g_array_unref(f->exchanges);
+	if (f->answered)
+		g_array_unref(f->answered);
 	g_free(f->reason);
 	g_free(f->directory);
 	g_free(f->socket);

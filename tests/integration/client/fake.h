@@ -57,6 +57,8 @@ void fake_memory(Fake *f, u64 memory);
 void fake_policy(Fake *f, u32 policy, u32 block_timeout_us);
 /* A reader: gives a sub-buffer of each ring that has a whole one back, and says so. How many there were. */
 u32 fake_consume(Fake *f, u32 slot);
+/* Of one CPU's ring. */
+u64 fake_ring_size(Fake *f);
 /* Records ever written to a session's rings. */
 u64 fake_count(Fake *f, u32 slot);
 /* Between accept and the answer: called on the fake's thread. */
@@ -73,6 +75,11 @@ void fake_retry(Fake *f);
 /* Socket gone, masks stay: a daemon that died; and back. */
 void fake_die(Fake *f);
 void fake_revive(Fake *f);
+/* Before any program: notes who did not wait for its answer. */
+void fake_note_late(Fake *f);
+/* Behind all programs; the fake dies of it. True: one did not, so that it has missed what it recorded: a real daemon would have
+ * it ask again (a generation), this one does not. */
+bool fake_was_late(Fake *f);
 
 u32 fake_n_exchanges(Fake *f);
 FakeExchange fake_exchange(Fake *f, u32 i);

@@ -6,7 +6,9 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -14,6 +16,11 @@
 static const char config[] = "daemon: { sync_timeout = \"300ms\"; };"
 			     "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = "
 			     "\"1M\"; }; };";
+
+/* Connections that say nothing stay until the test closes them, so that nothing else makes the daemon ask for its programs. */
+static const char patient[] = "daemon: { sync_timeout = \"60s\"; };"
+			      "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = "
+			      "\"1M\"; }; later: { events = [ \"shop:*\" ]; memory = \"1M\"; }; };";
 
 static bool quiet(void *userdata)
 {
@@ -98,17 +105,160 @@ static bool asks_again(void *userdata)
 	return board_retries(a->h->manager->ground.board) != a->retries;
 }
 
+/* A connection that says nothing; -1: there is no room for it in the queue. */
+static int stand_in_queue(House *h)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	g_assert_cmpint(fd, >=, 0);
+	(void)g_snprintf(address.sun_path, sizeof(address.sun_path), "%s/producer.sock", h->runtime);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0)
+		return fd;
+	g_assert_cmpint(errno, ==, EAGAIN);
+	(void)close(fd);
+	return -1;
+}
+
 /* A program whose patience was over before it was read: of its own accord it would not ask again, so those that failed are asked to. */
 static void test_gave_up(House *h, gconstpointer unused)
 {
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	Asked a = { h, board_retries(h->manager->ground.board) };
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	(void)g_snprintf(address.sun_path, sizeof(address.sun_path), "%s/producer.sock", h->runtime);
-	g_assert_cmpint(connect(fd, (struct sockaddr *)&address, sizeof(address)), ==, 0);
-	(void)close(fd);
+	(void)close(stand_in_queue(h));
 	house_until(h, asks_again, &a);
+}
+
+/* ---- no room ---- */
+
+#define FEW 3
+
+typedef struct {
+	House *h;
+	Program *program;
+	const char *session;
+	u64 n;
+} Recorded;
+
+/* A record each time: the program synchronises with the first after it was asked to, and if that takes too long for it,
+ * with another. */
+static bool is_recorded(void *userdata)
+{
+	Recorded *r = userdata;
+
+	(void)program_ask(r->program, "record 1");
+	r->n++;
+	return house_info(r->h, r->session).recorded > 0;
+}
+
+static ProducerInfo the_producer(House *h)
+{
+	ProducerInfo info;
+
+	g_assert_cmpuint(manager_n_producers(h->manager), ==, 1);
+	g_assert_true(manager_producer(h->manager, 0, &info));
+	return info;
+}
+
+static bool few_are_in(void *userdata)
+{
+	return listener_n_exchanges(((House *)userdata)->manager->listener) == FEW;
+}
+
+/* A user's connections are all taken, or everybody's: who finds none is refused, and asks again when it is told to. */
+static void quota(House *h, bool everybodys)
+{
+	Account *account = h->manager->ground.account;
+	AccountLimits usual = *account_limits(account), low = usual;
+	Asked a = { h, board_retries(h->manager->ground.board) };
+	int fds[FEW];
+	Program p;
+	Recorded r = { h, &p, "flight", 0 };
+
+	g_assert_cmpuint(usual.per_user[CHARGE_CONNECTIONS], ==, LISTENER_MAX_CONNECTIONS_PER_USER);
+	g_assert_cmpuint(usual.total[CHARGE_CONNECTIONS], ==, LISTENER_MAX_CONNECTIONS);
+	(everybodys ? low.total : low.per_user)[CHARGE_CONNECTIONS] = FEW;
+	account_set_limits(account, &low);
+	for (u32 i = 0; i < FEW; i++)
+		fds[i] = stand_in_queue(h);
+	house_until(h, few_are_in, h);
+	/* it asks as it begins */
+	program_start(h, &p, 0);
+	g_assert_cmpuint(manager_n_producers(h->manager), ==, 0);
+	g_assert_true(few_are_in(h));
+	account_set_limits(account, &usual);
+	house_until(h, asks_again, &a);
+	house_until(h, is_recorded, &r);
+	g_assert_cmpuint(house_info(h, "flight").recorded + the_producer(h).missed, ==, r.n);
+	g_assert_cmpuint(the_producer(h).failed, >=, 1);
+	program_end(&p);
+	for (u32 i = 0; i < FEW; i++)
+		(void)close(fds[i]);
+}
+
+static void test_quota(House *h, gconstpointer unused)
+{
+	quota(h, false);
+}
+
+static void test_quota_of_all(House *h, gconstpointer unused)
+{
+	quota(h, true);
+}
+
+/* As many descriptors as a full queue takes, both ends of it; false: not to be had. */
+static bool many_descriptors(void)
+{
+	struct rlimit r;
+
+	g_assert_cmpint(getrlimit(RLIMIT_NOFILE, &r), ==, 0);
+	r.rlim_cur = MAX(r.rlim_cur, MIN(r.rlim_max, 4096));
+	return setrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur >= 4096;
+}
+
+/* The queue is full, and the loop does not turn: nobody hears of a program that finds no place in it, so those that
+ * failed are asked when the daemon sees how long it was. */
+static void test_queue(House *h, gconstpointer unused)
+{
+	GArray *fds = g_array_new(false, false, sizeof(int));
+	AccountLimits none = { 0 };
+	struct pollfd answer;
+	Failure f;
+	Asked a;
+	Program p;
+	Recorded first = { h, &p, "flight", 0 }, r = { h, &p, "later", 0 };
+	int fd;
+
+	if (!many_descriptors()) {
+		g_test_skip("no descriptors for so many connections");
+		g_array_unref(fds);
+		return;
+	}
+	/* a refusal would make the daemon ask as well */
+	account_set_limits(h->manager->ground.account, &none);
+	(void)g_setenv("TRACER_ATTACH_TIMEOUT", "200", true);
+	program_start(h, &p, 0);
+	house_until(h, is_recorded, &first);
+	g_assert_cmpint(manager_start_session(h->manager, "later", &f), ==, 0);
+	a = (Asked){ h, board_retries(h->manager->ground.board) };
+	while ((fd = stand_in_queue(h)) >= 0)
+		g_array_append_val(fds, fd);
+	program_tell(&p, "record 3");
+	answer = (struct pollfd){ .fd = p.out, .events = POLLIN };
+	g_assert_cmpint(poll(&answer, 1, -1), ==, 1);
+	g_assert_false(asks_again(&a));
+	g_assert_nonnull(program_line(&p));
+	house_until(h, asks_again, &a);
+	g_assert_cmpuint(listener_n_exchanges(h->manager->listener), ==, fds->len);
+	g_assert_cmpuint(house_info(h, "later").recorded, ==, 0);
+	house_until(h, is_recorded, &r);
+	g_assert_cmpuint(house_info(h, "flight").recorded + house_info(h, "later").recorded + the_producer(h).missed, ==,
+			 first.n + 2 * (3 + r.n));
+	g_assert_cmpuint(the_producer(h).failed, >=, 1);
+	program_end(&p);
+	for (u32 i = 0; i < fds->len; i++)
+		(void)close(g_array_index(fds, int, i));
+	g_array_unref(fds);
 }
 
 static void test_scribble(House *h, gconstpointer unused)
@@ -220,6 +370,9 @@ int main(int argc, char **argv)
 	ADD("descriptors", test_descriptors);
 	ADD("deaf", test_deaf);
 	ADD("gave-up", test_gave_up);
+	g_test_add("/hostile/quota", House, patient, house_up, test_quota, house_down);
+	g_test_add("/hostile/quota/everybodys", House, patient, house_up, test_quota_of_all, house_down);
+	g_test_add("/hostile/queue", House, patient, house_up, test_queue, house_down);
 	ADD("scribble", test_scribble);
 	ADD("counters", test_counters);
 	return g_test_run();

@@ -3,6 +3,7 @@
  * rings to record into, is the judge. */
 #include "tests/integration/daemon/house.h"
 
+#include "lib/atomic.h"
 #include "lib/side.h"
 #include "systemd/journal.h"
 
@@ -133,6 +134,30 @@ static void test_exec(House *h, gconstpointer unused)
 	gone(h, "exec");
 }
 
+/* Of a producer that the daemon does not know, with the number of a thread that there is: whoever has the ring can write
+ * that. */
+static void test_unknown(House *h, gconstpointer unused)
+{
+	const struct geometry *g;
+	u64 word = 0xFFFFFFF0ull << 32 | (u32)getpid();
+	struct abi_ring *lines;
+	Program q;
+
+	judge_start(h, &q);
+	judge(h, &q, false);
+	g = &the_owner(h)->region.geometry;
+	lines = (struct abi_ring *)(the_owner(h)->region.map + ABI_PAGE) + g->n_ring;
+	for (u32 i = 0; i < g->n_side; i++)
+		store_release_u64(&lines[i].lock, word);
+	judge(h, &q, true);
+	tick(h);
+	g_assert_cmpuint(n_held(h), ==, g->n_side);
+	tick(h);
+	g_assert_cmpuint(n_held(h), ==, 0);
+	judge(h, &q, false);
+	program_end(&q);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -143,5 +168,6 @@ int main(int argc, char **argv)
 	ADD("dead", test_dead);
 	ADD("thread", test_thread);
 	ADD("exec", test_exec);
+	ADD("unknown", test_unknown);
 	return g_test_run();
 }

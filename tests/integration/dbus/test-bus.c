@@ -2,6 +2,11 @@
 /* The connection: before the bus, after it, beside another owner of the name, and under the shipped policy. */
 #include "tests/integration/dbus/private-bus.h"
 
+#include "dbus/bus-internal.h"
+
+#include <sched.h>
+#include <sys/mount.h>
+
 static void ask_fine(PrivateBus *b)
 {
 	Answer a = { 0 };
@@ -18,6 +23,46 @@ static void before_the_bus(void)
 	private_bus_serve(b);
 	/* what happens meanwhile is not lost on those who come later */
 	fake_session_add(b->manager, "early");
+	private_bus_start(b);
+	private_bus_await_name(b, BUS_NAME, true);
+	ask_fine(b);
+	private_bus_free(b);
+}
+
+/* The directory of the bus is mounted when we wait for it already: nothing tells us of what is made there. Not in a
+ * directory of ours, where something is made now and then, which is a reason to look. */
+static void behind_a_mount(void)
+{
+	static const char directory[] = "/mnt";
+	PrivateBus *b;
+
+	if (!g_file_test(directory, G_FILE_TEST_IS_DIR) || unshare(CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+		g_test_skip("needs root, to mount something on /mnt");
+		return;
+	}
+	b = private_bus_new(NULL);
+	g_free(b->address);
+	b->address = g_strdup_printf("unix:path=%s/bus", directory);
+	g_assert_cmpint(mount("before", directory, "tmpfs", 0, "size=1m"), ==, 0);
+	private_bus_serve(b); /* it watches now */
+	g_assert_cmpint(mount("behind", directory, "tmpfs", 0, "size=1m"), ==, 0);
+	private_bus_start(b);
+	private_bus_await_name(b, BUS_NAME, true);
+	ask_fine(b);
+	private_bus_free(b);
+	for (int i = 0; i < 2; i++)
+		g_assert_cmpint(umount2(directory, MNT_DETACH), ==, 0);
+}
+
+/* Nothing that could be watched, and nobody there: it is tried again by the clock. */
+static void abstract(void)
+{
+	PrivateBus *b = private_bus_new(NULL);
+
+	g_free(b->address);
+	b->address = g_strdup_printf("unix:abstract=%s/bus", b->directory);
+	private_bus_serve(b);
 	private_bus_start(b);
 	private_bus_await_name(b, BUS_NAME, true);
 	ask_fine(b);
@@ -70,11 +115,22 @@ static void name_is_taken(void)
 	const char *unique;
 	sd_bus *other;
 	char *name;
+	int armed;
 
 	private_bus_start(b);
 	other = private_bus_connect(b, geteuid(), 0);
 	g_assert_cmpint(sd_bus_request_name(other, BUS_NAME, 0), >=, 0);
 	private_bus_serve(b);
+	/* it waits for its name, and stays on the connection that it has */
+	g_assert_cmpint(sd_bus_get_unique_name(b->service->bus, &unique), >=, 0);
+	name = g_strdup(unique);
+	do {
+		g_assert_cmpint(sd_event_run(b->event, UINT64_MAX), >=, 0);
+		g_assert_cmpint(sd_bus_get_unique_name(b->service->bus, &unique), >=, 0);
+		g_assert_cmpstr(unique, ==, name);
+		g_assert_cmpint(sd_event_source_get_enabled(b->service->reconnect, &armed), >=, 0);
+	} while (armed != SD_EVENT_OFF);
+	g_free(name);
 	g_assert_cmpint(sd_bus_get_unique_name(other, &unique), >=, 0);
 	name = g_strdup(unique);
 	sd_bus_detach_event(other);
@@ -97,6 +153,9 @@ static void bad_address(void)
 	g_unsetenv("XDG_RUNTIME_DIR");
 	g_assert_cmpint(bus_new(&bus, b->event, b->manager, NULL, true), ==, -ENOMEDIUM);
 	g_assert_null(fake_observer(b->manager));
+	/* what to do about it */
+	g_assert_nonnull(strstr(bus_advice(-EINVAL), "unix:path="));
+	g_assert_nonnull(strstr(bus_advice(-ENOMEDIUM), "DBUS_SESSION_BUS_ADDRESS"));
 	private_bus_free(b);
 }
 
@@ -212,6 +271,8 @@ int main(int argc, char **argv)
 	accounts_prepare();
 	g_test_init(&argc, &argv, NULL);
 	g_test_add_func("/bus/before-the-bus", before_the_bus);
+	g_test_add_func("/bus/before-the-bus/behind-a-mount", behind_a_mount);
+	g_test_add_func("/bus/before-the-bus/abstract", abstract);
 	g_test_add_func("/bus/restarts", bus_restarts);
 	g_test_add_func("/bus/dies-before-the-answer", bus_dies_before_the_answer);
 	g_test_add_func("/bus/name-is-taken", name_is_taken);

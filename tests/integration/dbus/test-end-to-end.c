@@ -17,7 +17,7 @@ typedef struct {
 	FILE *to, *from; /* the program's ends */
 } Town;
 
-static pid_t spawn(const char *const *argv, int in, int out)
+static pid_t spawn(const char *const *argv, int in, int out, int err)
 {
 	pid_t pid = fork();
 
@@ -28,18 +28,20 @@ static pid_t spawn(const char *const *argv, int in, int out)
 			(void)dup2(in, 0);
 		if (out >= 0)
 			(void)dup2(out, 1);
+		if (err >= 0)
+			(void)dup2(err, 2);
 		(void)execv(argv[0], (char **)argv);
 		_exit(127);
 	}
 	return pid;
 }
 
-static void daemon_start(Town *t)
+static void daemon_start(Town *t, int err)
 {
 	const char *argv[] = { TRACERD, "--user", "--address", t->b->address, "--runtime-directory", t->runtime,
 			       "--state-directory", t->state, "--config", t->config, NULL };
 
-	t->daemon = spawn(argv, -1, -1);
+	t->daemon = spawn(argv, -1, -1, err);
 }
 
 static int reap(pid_t *pid)
@@ -61,7 +63,7 @@ static void program_start(Town *t)
 	g_setenv("TRACER_RUNTIME_DIR", t->runtime, TRUE);
 	g_assert_cmpint(pipe2(in, O_CLOEXEC), ==, 0);
 	g_assert_cmpint(pipe2(out, O_CLOEXEC), ==, 0);
-	t->program = spawn(argv, in[0], out[1]);
+	t->program = spawn(argv, in[0], out[1], -1);
 	close(in[0]);
 	close(out[1]);
 	t->to = fdopen(in[1], "w");
@@ -178,7 +180,7 @@ static void snapshot_on_request(Town *t, const void *unused)
 	Ran r;
 
 	private_bus_start(t->b);
-	daemon_start(t);
+	daemon_start(t, -1);
 	private_bus_await_name(t->b, BUS_NAME, true);
 	holds(t, "list", "configured  stopped");
 	does(t, "create flight --start memory=4M events=shop:*");
@@ -248,7 +250,7 @@ static void snapshot_of_a_crash(Town *t, const void *unused)
 	Ran r;
 
 	private_bus_start(t->b);
-	daemon_start(t);
+	daemon_start(t, -1);
 	private_bus_await_name(t->b, BUS_NAME, true);
 	g_assert_cmpint(sd_bus_match_signal(t->b->caller, NULL, BUS_NAME, BUS_PATH, BUS_MANAGER_INTERFACE,
 					    "ProducerCrashed", on_crash, &h),
@@ -279,7 +281,7 @@ static void snapshot_of_a_crash(Town *t, const void *unused)
 /* The bus comes late, goes and comes back; programs do not notice. */
 static void bus_comes_and_goes(Town *t, const void *unused)
 {
-	daemon_start(t);
+	daemon_start(t, -1);
 	private_bus_start(t->b);
 	private_bus_await_name(t->b, BUS_NAME, true);
 	does(t, "create flight --start memory=4M");
@@ -293,12 +295,48 @@ static void bus_comes_and_goes(Town *t, const void *unused)
 	does(t, "snapshot --all");
 }
 
+/* Started without a bus: it says so, records, and has its name when there is one. */
+static void before_the_bus(Town *t, const void *unused)
+{
+	char *said, line[512];
+	bool complained = false;
+	Answer a = { 0 };
+	int err[2];
+	FILE *from;
+
+	g_assert_true(g_file_set_contents(t->config,
+					  "sessions: { flight: { autostart = true; events = [ \"shop:*\" ]; memory = "
+					  "\"4M\"; }; };\n",
+					  -1, NULL));
+	g_assert_cmpint(pipe2(err, O_CLOEXEC), ==, 0);
+	daemon_start(t, err[1]);
+	close(err[1]);
+	from = fdopen(err[0], "r");
+	said = g_strdup_printf("No bus at %s yet", t->b->address);
+	while (!complained && fgets(line, sizeof(line), from))
+		complained = strstr(line, said) != NULL;
+	g_assert_true(complained);
+	program_start(t);
+	tell(t, "record 10", "recorded 10");
+	private_bus_start(t->b);
+	private_bus_await_name(t->b, BUS_NAME, true);
+	while (complained && fgets(line, sizeof(line), from))
+		complained = strstr(line, "On the bus as " BUS_NAME) == NULL;
+	g_assert_false(complained);
+	private_bus_ask(t->b, NULL, &a, NULL, NULL, "ListSessions", NULL);
+	g_assert_null(a.error);
+	answer_clear(&a);
+	holds(t, "list --json=short", "\"recorded\":10,");
+	fclose(from);
+	g_free(said);
+}
+
 static void broken_reload(Town *t, const void *unused)
 {
 	Ran r;
 
 	private_bus_start(t->b);
-	daemon_start(t);
+	daemon_start(t, -1);
 	private_bus_await_name(t->b, BUS_NAME, true);
 	g_assert_true(g_file_set_contents(t->config, "sessions: {\n a: { memroy = \"1M\"; };\n};\n", -1, NULL));
 	r = ctl(t, "reload");
@@ -362,7 +400,7 @@ static unsigned trace_events(Town *t, const char *path, const char *only)
 static void write_begin(Town *t, Traces *h, const char *create)
 {
 	private_bus_start(t->b);
-	daemon_start(t);
+	daemon_start(t, -1);
 	private_bus_await_name(t->b, BUS_NAME, true);
 	g_assert_cmpint(sd_bus_match_signal(t->b->caller, NULL, BUS_NAME, BUS_PATH, BUS_MANAGER_INTERFACE,
 					    "TraceCompleted", on_trace, h),
@@ -535,6 +573,7 @@ int main(int argc, char **argv)
 	g_test_init(&argc, &argv, NULL);
 	g_test_add("/end-to-end/snapshot-on-request", Town, NULL, town_open, snapshot_on_request, town_close);
 	g_test_add("/end-to-end/snapshot-of-a-crash", Town, NULL, town_open, snapshot_of_a_crash, town_close);
+	g_test_add("/end-to-end/before-the-bus", Town, NULL, town_open, before_the_bus, town_close);
 	g_test_add("/end-to-end/bus-comes-and-goes", Town, NULL, town_open, bus_comes_and_goes, town_close);
 	g_test_add("/end-to-end/broken-reload", Town, NULL, town_open, broken_reload, town_close);
 	g_test_add("/end-to-end/writes-and-rotates", Town, NULL, town_open, writes_and_rotates, town_close);
