@@ -188,7 +188,7 @@ static void program_take(Takeover *t, Manager *m, RestoredProgram *v)
 	m->roster.last_number = MAX(m->roster.last_number, v->number);
 	if (peer_reopen(&peer, (pid_t)v->pid, (uid_t)v->uid, v->start_time, v->command, v->unit, fd) < 0 ||
 	    producer_new(&p, &m->ground, m->event, &peer, v->number, v->cookie, manager_program_died, m, &f) < 0) {
-		takeover_refuse(t, "process %u: %s", v->pid, f.text);
+		takeover_refuse(t, "process %u: %s", v->pid, *f.text ? f.text : "no memory, or no descriptor, for it");
 		if (fd >= 0)
 			let_go(m, name);
 		return;

@@ -3,10 +3,10 @@
 
 #include <linux/membarrier.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "daemon/priority.h"
 #include "lib/atomic.h"
 
 /* Positions that no ring reaches in a machine's life, and that arithmetic on positions has no room
@@ -229,21 +229,6 @@ static void release_all(const CaptureSource *sources, size_t n)
 	}
 }
 
-/* While writers are held off this thread goes first, where the unit's LimitNICE= lets it: on a
- * machine whose programs take every CPU the copy would else wait for its turn several times.
- * Returns what to go back to. */
-static int hurry(void)
-{
-	int before;
-
-	errno = 0;
-	before = getpriority(PRIO_PROCESS, 0); /* Linux: of this thread */
-	if (before == -1 && errno)
-		return 0;
-	(void)setpriority(PRIO_PROCESS, 0, -15);
-	return before;
-}
-
 int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 		 const struct record_clock *clock, const CaptureLimit *limit)
 {
@@ -285,7 +270,8 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 	}
 	if (!limit->urgent)
 		c.realtime_offset_ns = capture_realtime_offset(clock);
-	nice_before = hurry();
+	/* on a machine whose programs take every CPU the copy would wait for its turn several times */
+	nice_before = priority_hurry();
 
 	c.cut = record_clock_now(clock);
 	begun = c.cut;
@@ -315,7 +301,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 			r = ring_prepare(ring, &jobs[i].reader);
 		if (r < 0) {
 			release_all(sources, n);
-			(void)setpriority(PRIO_PROCESS, 0, nice_before);
+			priority_back(nice_before);
 			return r;
 		}
 	}
@@ -326,7 +312,7 @@ int capture_take(Capture *ret, const CaptureSource *sources, size_t n,
 			reader_release(&jobs[i].reader); /* no longer than it must */
 	}
 	now = record_clock_now(clock);
-	(void)setpriority(PRIO_PROCESS, 0, nice_before);
+	priority_back(nice_before);
 	c.hold_ns = MIN(now - begun, (u64)ABI_HOLD_NS);
 	c.late = now - begun > ABI_HOLD_NS;
 

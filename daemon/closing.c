@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
+#include "daemon/priority.h"
 #include "daemon/retention.h"
 #include "daemon/trace/repair.h"
 #include "lib/atomic.h"
@@ -60,6 +61,7 @@ static void *closing_thread(void *userdata)
 {
 	Closing *c = userdata;
 
+	priority_usual();
 	if (c->chunk)
 		c->r = chunk_close(c->chunk);
 	else if (c->leftover)

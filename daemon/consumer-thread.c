@@ -5,9 +5,9 @@
  * Trouble (a full disk, a directory that is gone, a disk that fails) is a state, entered and left once each. Meanwhile nothing is
  * taken: rings fill, and their policy says what becomes of new records, which is counted where it always is. */
 #include "daemon/consumer-private.h"
+#include "daemon/priority.h"
 
 #include <stdio.h>
-#include <sys/resource.h>
 #include <time.h>
 
 /* After a pass that found something programs need not call: as long as half of the smallest ring takes to fill at a quarter of a gigabyte
@@ -379,8 +379,7 @@ void *consumer_thread(void *userdata)
 	Failure failure = FAILURE_NULL;
 	Consumer *c = userdata;
 
-	/* Linux: of this thread. One that waits for its turn behind the programs it records loses their events. */
-	(void)setpriority(PRIO_PROCESS, 0, -10);
+	priority_consumer();
 	while (!over(c)) {
 		int n;
 

@@ -9,6 +9,7 @@
 #include "conf/config.h"
 #include "daemon/arguments.h"
 #include "daemon/manager.h"
+#include "daemon/priority.h"
 #include "dbus/bus.h"
 #include "systemd/fdstore.h"
 #include "systemd/journal.h"
@@ -71,6 +72,7 @@ static int serve(const Arguments *a, bool *ret_ready)
 
 	if (r < 0)
 		return r;
+	priority_loop();
 	r = passed_receive(&passed);
 	if (r < 0)
 		return r;

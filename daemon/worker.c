@@ -8,6 +8,8 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
+#include "daemon/priority.h"
+
 struct Worker {
 	pthread_t thread;
 	bool has_thread;
@@ -26,6 +28,7 @@ static void *worker_thread(void *userdata)
 {
 	Worker *w = userdata;
 
+	priority_usual();
 	(void)pthread_mutex_lock(&w->lock);
 	while (!w->quit) {
 		void (*work)(void *userdata) = w->work;

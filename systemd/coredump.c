@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <systemd/sd-journal.h>
 
@@ -125,6 +126,8 @@ static void *follower_run(void *userdata)
 	/* entries about a user's program may be in that user's file */
 	int r = sd_journal_open(&j, SD_JOURNAL_LOCAL_ONLY);
 
+	/* who made us may go before others (Linux: by thread), and reading a journal is no reason to */
+	(void)setpriority(PRIO_PROCESS, 0, 0);
 	if (r >= 0)
 		r = journal_begin(j, f);
 	if (r >= 0)

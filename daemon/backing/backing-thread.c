@@ -4,6 +4,7 @@
 
 #include "daemon/backing/backing-private.h"
 #include "daemon/capture.h"
+#include "daemon/priority.h"
 #include "systemd/journal.h"
 
 static void thread_notify(Backing *b)
@@ -188,6 +189,7 @@ void *backing_thread(void *backing)
 	Backing *b = backing;
 	bool drop;
 
+	priority_usual();
 	if (b->goes_on)
 		thread_lock_before(b);
 	(void)pthread_mutex_lock(&b->lock);

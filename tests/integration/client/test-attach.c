@@ -237,6 +237,15 @@ static void text(void)
 
 /* ---- daemons that fail ---- */
 
+/* Whoever is started from here on waits as long as it does of its own accord, or as it would for others. */
+static void impatient(bool is)
+{
+	if (is)
+		g_setenv("TRACER_ATTACH_TIMEOUT", "", TRUE);
+	else
+		g_unsetenv("TRACER_ATTACH_TIMEOUT");
+}
+
 static void failing(gconstpointer data)
 {
 	FakeBehaviour b = (FakeBehaviour)GPOINTER_TO_INT(data);
@@ -245,8 +254,10 @@ static void failing(gconstpointer data)
 	Subject s;
 
 	fake_behave(f, b);
+	impatient(b == FAKE_SILENT);
 	s = subject_start(fake_directory(f), "wait", "emit", "10", "nofds", "wait", "emit", "10",
 			  "nofds", "wait", "emit", "10", "nofds", "wait", NULL);
+	impatient(false);
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
 	subject_go(&s);
@@ -281,7 +292,9 @@ static void bounded(void)
 	long first, second;
 
 	fake_behave(f, FAKE_SILENT);
+	impatient(true);
 	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", NULL);
+	impatient(false);
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
 	subject_go(&s);
@@ -315,7 +328,9 @@ static void queue_full(void)
 		if (connect(waiting[i], (struct sockaddr *)&a, sizeof(a)) < 0)
 			g_assert_cmpint(errno, ==, EAGAIN);
 	}
+	impatient(true);
 	s = subject_start(fake_directory(f), "wait", "bounded", "bounded", "nofds", NULL);
+	impatient(false);
 	subject_waits(&s);
 	fake_start(f, 0, "subject:number", ALL);
 	subject_go(&s);
@@ -344,9 +359,12 @@ static void stop_it(void *data)
 static void late_but_there(void)
 {
 	Fake *f = fake_new();
-	Subject s = subject_start(fake_directory(f), "wait", "emit", "3", "nofds", "wait", "emit", "2", NULL);
 	gint64 answered;
+	Subject s;
 
+	impatient(true);
+	s = subject_start(fake_directory(f), "wait", "emit", "3", "nofds", "wait", "emit", "2", NULL);
+	impatient(false);
 	subject_waits(&s);
 	fake_before_answer(f, stop_it, &s);
 	fake_start(f, 0, "subject:number", ALL);
@@ -436,7 +454,7 @@ static void patience(void)
 		fake_behave(f, FAKE_SILENT);
 		(void)g_setenv("TRACER_ATTACH_TIMEOUT", values[i], true);
 		s = subject_start(fake_directory(f), "wait", "bounded", "bounded", NULL);
-		g_unsetenv("TRACER_ATTACH_TIMEOUT");
+		impatient(false);
 		subject_waits(&s);
 		fake_start(f, 0, "subject:number", ALL);
 		subject_go(&s);
@@ -640,7 +658,9 @@ static void snapshot(void)
 	g_clear_pointer(&out, g_free);
 
 	fake_behave(f, FAKE_SILENT);
+	impatient(true);
 	s = subject_start(fake_directory(f), "snapshot", "again", NULL);
+	impatient(false);
 	out = subject_end(&s, 0);
 	g_assert_cmpint(atoi(out), ==, -ETIMEDOUT);
 	fake_free(f);

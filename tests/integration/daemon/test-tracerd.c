@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -586,6 +587,67 @@ static void test_early_program(Fixture *x, gconstpointer unused)
 	g_free(path);
 }
 
+/* The nice values of all threads of the daemon, sorted. */
+static GArray *priorities(const Fixture *x)
+{
+	g_autofree char *path = g_strdup_printf("/proc/%d/task", (int)x->daemon);
+	GArray *all = g_array_new(false, false, sizeof(int));
+	GDir *d = g_dir_open(path, 0, NULL);
+	const char *name;
+
+	while ((name = g_dir_read_name(d))) {
+		int n;
+
+		errno = 0;
+		n = getpriority(PRIO_PROCESS, (id_t)atoi(name));
+		if (errno != ESRCH)
+			g_array_append_val(all, n);
+	}
+	g_dir_close(d);
+	return all;
+}
+
+static guint n_with(const GArray *all, int nice)
+{
+	guint n = 0;
+
+	for (guint i = 0; i < all->len; i++)
+		n += g_array_index(all, int, i) == nice;
+	return n;
+}
+
+/* The loop goes before the programs that wait for it, a consumer before those that fill its rings, and nobody else. */
+static void test_priorities(Fixture *x, gconstpointer unused)
+{
+	int before = getpriority(PRIO_PROCESS, 0);
+	GArray *all = NULL;
+
+	if (setpriority(PRIO_PROCESS, 0, -20) < 0) {
+		g_test_skip("nobody can go first here (LimitNICE=, CAP_SYS_NICE)");
+		return;
+	}
+	(void)setpriority(PRIO_PROCESS, 0, before);
+	g_assert_true(g_file_set_contents(
+		x->config,
+		"sessions: { log: { autostart = true; events = [ \"shop:*\" ]; policy = \"discard\"; memory = \"1M\"; "
+		"io = \"auto\"; output_keep_free = \"0\"; }; flight: { autostart = true; memory = \"1M\"; }; };",
+		-1, NULL));
+	daemon_start(x);
+	program_start(x);
+	program_ask(x, "record 10", NULL);
+	/* a thread sets its own, when it comes to run */
+	do {
+		g_clear_pointer(&all, g_array_unref);
+		all = priorities(x);
+	} while (n_with(all, -20) != 1 || n_with(all, -10) != 1);
+	g_assert_cmpint(getpriority(PRIO_PROCESS, (id_t)x->daemon), ==, -20);
+	g_assert_cmpuint(n_with(all, before), ==, all->len - 2);
+	g_assert_cmpuint(all->len, >, 2);
+	g_array_unref(all);
+	program_end(x);
+	(void)daemon_stop(x, SIGTERM);
+}
+
 int main(int argc, char **argv)
 {
 	g_test_init(&argc, &argv, NULL);
@@ -596,6 +658,7 @@ int main(int argc, char **argv)
 	ADD("killed/writing", test_killed_writing);
 	ADD("leftovers", test_leftovers);
 	ADD("hup", test_hup);
+	ADD("priorities", test_priorities);
 	ADD("status", test_status);
 	ADD("status-seldom", test_status_seldom);
 	ADD("arguments", test_arguments);
