@@ -13,14 +13,6 @@
  * for. */
 #define POSITION_LIMIT (1ull << 62)
 
-static u64 realtime_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 /* The closest of a few pairs. */
 u64 capture_realtime_offset(const struct record_clock *clock)
 {

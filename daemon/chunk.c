@@ -9,27 +9,17 @@
 #include "daemon/absent.h"
 #include "daemon/capture.h"
 #include "daemon/removal.h"
-
-static u64 clock_ns(clockid_t id)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(id, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
+#include "daemon/stamp.h"
 
 static int chunk_names(Chunk *c, u64 usec)
 {
-	time_t seconds = (time_t)(usec / 1000000);
-	char stamp[32];
-	struct tm tm;
+	char stamp[STAMP_SIZE];
 
 	free(c->name);
 	free(c->active);
 	c->name = c->active = NULL;
-	(void)gmtime_r(&seconds, &tm);
-	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-	if (asprintf(&c->name, "%s.%06uZ-trace", stamp, (unsigned)(usec % 1000000)) < 0) {
+	stamp_write(stamp, usec * NSEC_PER_USEC);
+	if (asprintf(&c->name, "%s-trace", stamp) < 0) {
 		c->name = NULL;
 		return -ENOMEM;
 	}
@@ -54,7 +44,7 @@ bool chunk_is_active(const char *name)
 
 int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec)
 {
-	u64 now = clock_ns(CLOCK_REALTIME) / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);
+	u64 now = realtime_ns() / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);
 	Chunk *c = calloc(1, sizeof(*c));
 	struct stat st;
 	int r;
@@ -90,7 +80,7 @@ int chunk_new(Chunk **ret, int output_fd, const ChunkInfo *info, u64 *last_usec)
 		(void)unlinkat(c->output_fd, c->active, AT_REMOVEDIR);
 		goto fail;
 	}
-	c->begun = clock_ns(CLOCK_MONOTONIC);
+	c->begun = monotonic_ns();
 	c->begin_time = record_clock_now(&info->clock);
 	/* measured well: readers put traces together by the time of day, and two of one session lie close to each other */
 	c->realtime_offset_ns = capture_realtime_offset(&info->clock);

@@ -8,14 +8,7 @@
 #include <time.h>
 
 #include "daemon/retention.h"
-
-static u64 now_real(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
+#include "daemon/stamp.h"
 
 /* What was gathered; the sources' names and maps are borrowed from owners. */
 void job_drop(Job *b)
@@ -69,13 +62,10 @@ Job *job_free(Job *b)
 static int job_set_name(Job *b, u64 usec)
 {
 	_cleanup_free_ char *name = NULL, *path = NULL;
-	time_t seconds = (time_t)(usec / 1000000);
-	char stamp[32];
-	struct tm tm;
+	char stamp[STAMP_SIZE];
 
-	(void)gmtime_r(&seconds, &tm);
-	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-	if (asprintf(&name, "%s.%06uZ-%s", stamp, (unsigned)(usec % 1000000), b->trigger) < 0) {
+	stamp_write(stamp, usec * NSEC_PER_USEC);
+	if (asprintf(&name, "%s-%s", stamp, b->trigger) < 0) {
 		name = NULL;
 		return -ENOMEM;
 	}
@@ -93,7 +83,7 @@ static int job_set_name(Job *b, u64 usec)
 
 int job_name(Job *b, u64 *last_usec)
 {
-	u64 now = now_real() / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);
+	u64 now = realtime_ns() / NSEC_PER_USEC, usec = MAX(now, *last_usec + 1);
 
 	/* a clock that was set back by a day must not be led by the past for a day */
 	if (usec - now >= 1000000)

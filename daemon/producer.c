@@ -393,12 +393,10 @@ void producer_describe(Producer *p, u32 vpid, const char *exe, const char *build
 void producer_ended(Producer *p, const char *how)
 {
 	Description *d = p->description;
-	struct timespec now;
 
 	if (d->ended)
 		return;
-	(void)clock_gettime(CLOCK_REALTIME, &now);
-	d->ended = (u64)now.tv_sec * NSEC_PER_SEC + (u64)now.tv_nsec;
+	d->ended = realtime_ns();
 	(void)snprintf(d->how, sizeof(d->how), "%s", how);
 }
 

@@ -4,8 +4,9 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "daemon/retention.h"
+#include "daemon/stamp.h"
 #include "systemd/journal.h"
 #include "systemd/messages.h"
 
@@ -54,30 +55,52 @@ static int copy(int from, int dir_fd, const char *name)
 	return errno == ENXIO ? 0 : -errno;
 }
 
-void quarantine_take(const Passed *passed, int ledger_fd, const char *state_directory, u32 faults)
+/* What copies of all that was passed take on disk. */
+static u64 bytes_of(const Passed *passed, int ledger_fd)
 {
-	time_t now = time(NULL);
-	char path[4096], stamp[32];
-	_cleanup_close_ int dir_fd = -1;
-	struct tm tm;
-	int r = 0;
+	struct stat st;
+	u64 sum = fstat(ledger_fd, &st) == 0 ? (u64)st.st_blocks * 512 : 0;
 
-	(void)gmtime_r(&now, &tm);
-	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
-	(void)snprintf(path, sizeof(path), "%s/quarantine", state_directory);
-	(void)mkdir(state_directory, 0750);
-	(void)mkdir(path, 0700);
-	(void)snprintf(path, sizeof(path), "%s/quarantine/%s", state_directory, stamp);
-	if (mkdir(path, 0700) < 0)
-		r = -errno;
-	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (dir_fd < 0 && r == 0)
-		r = -errno;
-	if (dir_fd >= 0)
-		r = copy(ledger_fd, dir_fd, "state");
+	for (size_t i = 0; i < passed->n; i++)
+		if (passed->v[i].fd >= 0 && fstat(passed->v[i].fd, &st) == 0 && S_ISREG(st.st_mode))
+			sum += (u64)st.st_blocks * 512;
+	return sum;
+}
+
+static int copy_all(const Passed *passed, int ledger_fd, const char *directory)
+{
+	_cleanup_close_ int dir_fd = mkdir(directory, 0700) < 0 ? -1 : open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r;
+
+	if (dir_fd < 0)
+		return -errno;
+	r = copy(ledger_fd, dir_fd, "state");
 	for (size_t i = 0; r == 0 && i < passed->n; i++)
 		if (passed->v[i].fd >= 0 && !strchr(passed->v[i].name, '/'))
 			r = copy(passed->v[i].fd, dir_fd, passed->v[i].name);
+	return r;
+}
+
+void quarantine_take(const Passed *passed, int ledger_fd, const char *state_directory, u32 faults)
+{
+	/* the last few tell as much as all of them, and a daemon that dies every minute must not fill the disk */
+	static const RetentionConfig few = { .max_count = 3, .keep_free_percent = 5 };
+	char directory[4000], path[4096], temporary[4096], stamp[STAMP_SIZE];
+	int r = -ENOSPC;
+
+	stamp_write(stamp, realtime_ns());
+	(void)snprintf(directory, sizeof(directory), "%s/quarantine", state_directory);
+	(void)snprintf(path, sizeof(path), "%s/%s-faults", directory, stamp);
+	(void)snprintf(temporary, sizeof(temporary), "%s/.%s-faults.tmp", directory, stamp);
+	(void)mkdir(state_directory, 0750);
+	(void)mkdir(directory, 0700);
+	if (retention_room(directory, &few, bytes_of(passed, ledger_fd))) {
+		r = copy_all(passed, ledger_fd, temporary);
+		/* half of it is better than nothing, and is said to be half */
+		if (rename(temporary, path) < 0 && r == 0)
+			r = -errno;
+	}
+	(void)retention_apply(directory, &few, NULL, NULL);
 	journal_log(LOG_CRIT, &(JournalFields){ .message_id = MESSAGE_STATE_SET_ASIDE, .path = path },
 		    "%u daemons in a row died by their own fault soon after they were given this memory; it is set "
 		    "aside in %s%s%s, and all sessions begin anew",

@@ -4,6 +4,6 @@
 
 #include "systemd/fdstore.h"
 
-/* Copies the account and what is left in `passed` to STATE/quarantine/TIME/NAME, as far as there is room, and says so. What was copied
- * is still in `passed`. */
+/* Copies the account and what is left in `passed` to STATE/quarantine/TIME-faults/NAME, if there is room, and says so. What was copied
+ * is still in `passed`. The newest three stay, or fewer, so that a twentieth of the disk is free. */
 void quarantine_take(const Passed *passed, int ledger_fd, const char *state_directory, u32 faults);

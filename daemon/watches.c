@@ -12,14 +12,6 @@
 /* Entries that are so much older than the watch may be of the crash that it was begun for. */
 #define BEFORE_USEC (5 * 1000 * 1000ull)
 
-static u64 now_realtime_usec(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (u64)ts.tv_sec * 1000000 + (u64)ts.tv_nsec / NSEC_PER_USEC;
-}
-
 static void watch_units(Manager *m)
 {
 	bool wanted = false;
@@ -46,7 +38,7 @@ static void watch_cores(Manager *m)
 	for (const Session *s = m->sessions; s && !wanted; s = s->next)
 		wanted = s->config->snapshot.on_coredump;
 	if (wanted && !m->cores) {
-		r = core_watch_new(&m->cores, m->event, now_realtime_usec() - BEFORE_USEC, manager_on_core, m);
+		r = core_watch_new(&m->cores, m->event, realtime_ns() / NSEC_PER_USEC - BEFORE_USEC, manager_on_core, m);
 		if (r < 0)
 			log_warning("cannot watch the journal for core dumps: %s", strerror(-r));
 	} else if (!wanted && m->cores) {

@@ -363,12 +363,8 @@ void writing_info(const Writing *w, ConsumerInfo *ret)
 
 static void end_all(Writings *set, u64 timeout_ns, bool leave)
 {
-	struct timespec ts;
-	u64 now, until;
+	u64 now = monotonic_ns(), until = now + timeout_ns;
 
-	(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-	until = now + timeout_ns;
 	for (Writing *w = set->first; w; w = w->next) {
 		if (leave)
 			consumer_leave(w->consumer);
@@ -377,8 +373,7 @@ static void end_all(Writings *set, u64 timeout_ns, bool leave)
 	for (Writing *w; (w = set->first);) {
 		if (!consumer_wait(w->consumer, until > now ? until - now : 0))
 			(void)writing_free(w, 0, false);
-		(void)clock_gettime(CLOCK_MONOTONIC, &ts);
-		now = (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+		now = monotonic_ns();
 	}
 }
 

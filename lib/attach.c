@@ -54,7 +54,7 @@ static u32 slot_generation_wanted(u32 i)
 static void forget_slot(u32 i)
 {
 	if (process.slots[i].generation) {
-		u64 now = connection_now();
+		u64 now = monotonic_ns();
 
 		slot_detach_until(&process.slots[i], MAX(MIN(now + SLOT_USERS_WAIT, deadline),
 							 now + NSEC_PER_MSEC));
@@ -333,7 +333,7 @@ static void synchronise_locked(u32 generation, u32 flags)
 	u32 retry = load_relaxed_u32(&control_page->head.retry);
 	int r;
 
-	deadline = connection_now() + control_timeout();
+	deadline = monotonic_ns() + control_timeout();
 	close_left();
 	check_identity();
 	/* Sessions that are over give their memory back, whatever the daemon answers. */
@@ -366,7 +366,7 @@ static bool retry_due(void)
 
 	if (likely(!failures) || load_relaxed_u32(&control_page->head.retry) == load_relaxed_u32(&process.retry))
 		return false;
-	now = connection_now();
+	now = monotonic_ns();
 	at = load_relaxed_u64(&process.retry_at);
 	if (!at) {
 		/* pids of a crowd are neighbours, and they see the page at about the same time: the odd number spreads both */

@@ -46,6 +46,15 @@ static inline u64 monotonic_ns(void)
 	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
 }
 
+/* Since the epoch; may be set back. */
+static inline u64 realtime_ns(void)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(CLOCK_REALTIME, &ts);
+	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
+}
+
 /* Cleanup at the end of scope: `_cleanup_(x_freep) X *x = NULL;` (see DEFINE_CLEANUP) */
 #define _cleanup_(f) __attribute__((cleanup(f)))
 #define _printf_(a, b) __attribute__((format(printf, a, b)))

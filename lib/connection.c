@@ -17,14 +17,6 @@
 		call_ < 0 ? -errno : call_;                                                        \
 	})
 
-u64 connection_now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 u64 connection_inode(int fd)
 {
 	struct stat st;
@@ -70,7 +62,7 @@ static int check_own(const struct connection *c)
 /* What is left until the deadline; false: nothing. */
 static bool time_left(const struct connection *c, struct timespec *ret)
 {
-	u64 now = connection_now(), left = c->deadline > now ? c->deadline - now : 0;
+	u64 now = monotonic_ns(), left = c->deadline > now ? c->deadline - now : 0;
 
 	ret->tv_sec = (time_t)(left / NSEC_PER_SEC);
 	ret->tv_nsec = (long)(left % NSEC_PER_SEC);

@@ -13,8 +13,6 @@ struct connection {
 	u32 looks;    /* that were made behind it, without waiting */
 };
 
-u64 connection_now(void);
-
 /* All: 0 or -errno; -ETIMEDOUT when the deadline has passed and nothing is there that could be had without waiting,
  * -ECONNRESET when the peer hangs up, -EBADF when the program has closed the descriptor, or opened another under its
  * number. *ret names the descriptor from the moment there is one. */

@@ -41,7 +41,7 @@ static void speak(int signal, const siginfo_t *info)
 		.code = info->si_code,
 		.vtid = (u32)syscall(SYS_gettid),
 	};
-	u64 now = connection_now(), last = load_relaxed_u64(&spoken);
+	u64 now = monotonic_ns(), last = load_relaxed_u64(&spoken);
 	struct connection c;
 
 	if (last && now - last < SPEAK_GAP)

@@ -7,8 +7,6 @@
 #include "lib/atomic.h"
 #include "lib/sequence.h"
 
-#include <time.h>
-
 /* The contexts of the session, in front of the head part. Returns how many bytes. A generation that changed
  * meanwhile makes every sequence leave, so that what is read of the slot here may be stale. */
 static inline u32 quick_contexts(u8 *head, const struct slot *s, u64 ids)
@@ -33,14 +31,6 @@ static inline bool quick_size(u32 size)
 	return size <= SEQUENCE_FAST_MAX - RECORD_HEADROOM;
 }
 
-static inline u64 quick_monotonic(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (u64)t.tv_sec * NSEC_PER_SEC + (u64)t.tv_nsec;
-}
-
 /* Runs the fast sequence, by `mult` if that is not 0. Only if quick_size(), and there is a sequence_offset. Returns SEQUENCE_*. */
 static inline int quick_write(const struct slot *s, u32 generation, u32 id, u64 ids, u64 mult, u8 *head, u32 size)
 {
@@ -49,5 +39,5 @@ static inline int quick_write(const struct slot *s, u32 generation, u32 id, u64 
 
 	if (likely(mult))
 		return sequence_fast_counter(head - contexts, mult, s, generation, idlen, sequence_area());
-	return sequence_fast_given(head - contexts, quick_monotonic(), s, generation, idlen, sequence_area());
+	return sequence_fast_given(head - contexts, monotonic_ns(), s, generation, idlen, sequence_area());
 }

@@ -43,7 +43,7 @@ u64 record_clock_now(const struct record_clock *clock)
 	u64 mult = clock_mult(clock), ticks;
 
 	if (!mult)
-		return quick_monotonic();
+		return monotonic_ns();
 	/* behind the loads before it: a cut must not be older than what was seen before it was taken */
 #if defined(__x86_64__)
 	u32 low, high;
@@ -80,7 +80,7 @@ static int try_once(struct request *q, bool full)
 	/* An abort may mean that the thread was away: a time that was read before the sequence is read anew
 	 * for each, or the hold of a snapshot would be judged by an old one. */
 	if (!q->mult)
-		q->now = quick_monotonic();
+		q->now = monotonic_ns();
 	if (full)
 		return sequence_full(q, sequence_area());
 	return q->mult ? sequence_fast_counter(q->body, q->mult, q->slot, q->generation, q->idlen, sequence_area()) :

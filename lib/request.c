@@ -41,7 +41,7 @@ static int exchange(const char *reason)
 
 	if (cookie)
 		memcpy(m.cookie, cookie, sizeof(m.cookie));
-	r = connection_open(&c, control_socket(), connection_now() + control_timeout());
+	r = connection_open(&c, control_socket(), monotonic_ns() + control_timeout());
 	if (r < 0)
 		return r;
 	r = connection_send(&c, &m, sizeof(m), reason, n);
@@ -86,7 +86,7 @@ int tracer_snapshot(const char *reason)
 static bool event_is_due(u32 index)
 {
 	u64 *word = &process.told[index % FORK_TRIGGERS], was = load_relaxed_u64(word);
-	u64 now = connection_now() / NSEC_PER_MSEC & EVENT_TIME;
+	u64 now = monotonic_ns() / NSEC_PER_MSEC & EVENT_TIME;
 
 	if (was >> 48 == index && was & EVENT_TIME && now - (was & EVENT_TIME) < EVENT_GAP_MS)
 		return false;

@@ -175,8 +175,6 @@ void slot_pin(struct slot *s, u32 ring)
 static bool wait_for_users(struct slot *s, u64 deadline)
 {
 	const struct timespec end = { (time_t)(deadline / NSEC_PER_SEC), (long)(deadline % NSEC_PER_SEC) };
-	struct timespec now;
-
 	for (;;) {
 		/* seq_cst, with the generation cleared before: a user counts itself, then looks at the
 		 * generation (both seq_cst too), so that one of us sees the other */
@@ -184,9 +182,7 @@ static bool wait_for_users(struct slot *s, u64 deadline)
 
 		if (!users)
 			return true;
-		(void)clock_gettime(CLOCK_MONOTONIC, &now);
-		if (now.tv_sec > end.tv_sec ||
-		    (now.tv_sec == end.tv_sec && now.tv_nsec >= end.tv_nsec))
+		if (monotonic_ns() >= deadline)
 			return false;
 		/* absolute, so that signals do not lengthen it; woken by slot_leave() */
 		(void)syscall(SYS_futex, &s->users, FUTEX_WAIT_BITSET_PRIVATE, users, &end, NULL,
@@ -234,10 +230,7 @@ void slot_detach_until(struct slot *s, u64 deadline)
 
 void slot_detach(struct slot *s)
 {
-	struct timespec now;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &now);
-	slot_detach_until(s, (u64)now.tv_sec * NSEC_PER_SEC + (u64)now.tv_nsec + SLOT_USERS_WAIT);
+	slot_detach_until(s, monotonic_ns() + SLOT_USERS_WAIT);
 }
 
 static void mask_signals(const u64 *set, u64 *ret_saved)

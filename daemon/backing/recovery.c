@@ -6,10 +6,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/backing/format.h"
 #include "daemon/backing/relic.h"
+#include "daemon/stamp.h"
 #include "daemon/trace/environment.h"
 
 /* Owners of one run that are read at most: each takes as much memory as its rings. */
@@ -175,17 +175,6 @@ static int relics_read(Recovery *v, Notes *notes)
 
 /* ---- writing ---- */
 
-static void time_text(u64 real_ns, char ret[40])
-{
-	time_t seconds = (time_t)(real_ns / NSEC_PER_SEC);
-	char stamp[32];
-	struct tm tm;
-
-	(void)gmtime_r(&seconds, &tm);
-	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-	(void)snprintf(ret, 40, "%.20s.%06uZ", stamp, (unsigned)(real_ns % NSEC_PER_SEC / 1000));
-}
-
 static bool name_taken(const char *directory, const char *name)
 {
 	_cleanup_free_ char *path = NULL;
@@ -205,9 +194,9 @@ static char *name_choose(const Recovery *v)
 
 	for (;; real += 1000) {
 		const RecoveryOptions *o = v->options;
-		char *name, stamp[40];
+		char *name, stamp[STAMP_SIZE];
 
-		time_text(real, stamp);
+		stamp_write(stamp, real);
 		if (asprintf(&name, "%s-recovered", stamp) < 0)
 			return NULL;
 		if (!name_taken(o->directory, name) && !(o->beside && name_taken(o->beside, name)))

@@ -6,10 +6,10 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "daemon/backing/format.h"
 #include "daemon/removal.h"
+#include "daemon/stamp.h"
 
 #define ASIDE ".damaged"
 
@@ -79,14 +79,6 @@ bool run_of_this_boot(const Run *r)
 	       boot_id_read(id, text) == 0 && memcmp(id, h.boot_id, sizeof(id)) == 0;
 }
 
-static u64 real_now(void)
-{
-	struct timespec ts;
-
-	(void)clock_gettime(CLOCK_REALTIME, &ts);
-	return (u64)ts.tv_sec * NSEC_PER_SEC + (u64)ts.tv_nsec;
-}
-
 static int session_write(int dir_fd, const RunSession *s, u64 now)
 {
 	struct backing_session h = {
@@ -111,17 +103,6 @@ static int session_write(int dir_fd, const RunSession *s, u64 now)
 	if (n != sizeof(h))
 		return n < 0 ? -errno : -ENOSPC;
 	return fsync(fd) < 0 ? -errno : 0;
-}
-
-static void name_make(u64 now, char ret[48])
-{
-	time_t seconds = (time_t)(now / NSEC_PER_SEC);
-	char stamp[32];
-	struct tm tm;
-
-	(void)gmtime_r(&seconds, &tm);
-	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%S", &tm);
-	(void)snprintf(ret, 48, "%.20s.%06uZ", stamp, (unsigned)(now % NSEC_PER_SEC / 1000));
 }
 
 /* In a directory with a name that nobody claims, until it is locked and whole. */
@@ -150,8 +131,8 @@ int run_make(Run *ret, const char *path, const RunSession *s)
 	_cleanup_free_ char *directory = NULL;
 	_cleanup_(run_close) Run run = RUN_NULL;
 	_cleanup_close_ int parent = -1;
-	char name[48], temporary[56];
-	u64 now = real_now();
+	char name[STAMP_SIZE], temporary[STAMP_SIZE + 8];
+	u64 now = realtime_ns();
 	int r;
 
 	if (asprintf(&directory, "%s/%s", path, s->session) < 0) {
@@ -167,7 +148,7 @@ int run_make(Run *ret, const char *path, const RunSession *s)
 	for (;; now += 1000) {
 		struct stat st;
 
-		name_make(now, name);
+		stamp_write(name, now);
 		(void)snprintf(temporary, sizeof(temporary), ".%s.tmp", name);
 		if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;

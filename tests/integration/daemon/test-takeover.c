@@ -535,6 +535,21 @@ static void test_damaged_backed(void)
 
 /* ---- daemons that die of it ---- */
 
+/* As if this had gone on before, and once been killed over it. */
+static void older_ones(const char *aside)
+{
+	static const char *const names[] = { "20200101T000000.000000Z-faults", "20200102T000000.000000Z-faults",
+					     "20200103T000000.000000Z-faults", "20200104T000000.000000Z-faults",
+					     ".20200105T000000.000000Z-faults.tmp" };
+
+	for (size_t i = 0; i < G_N_ELEMENTS(names); i++) {
+		char *path = g_build_filename(aside, names[i], NULL);
+
+		g_assert_cmpint(g_mkdir_with_parents(path, 0700), ==, 0);
+		g_free(path);
+	}
+}
+
 /* By a fault of its own, soon, again and again: the memory is set aside. By SIGKILL, as often as you like: it is not. */
 static void test_faults(void)
 {
@@ -559,9 +574,17 @@ static void test_faults(void)
 	for (int i = 0; i < 3; i++) {
 		g_assert_false(g_file_test(aside, G_FILE_TEST_EXISTS));
 		g_assert_true(WIFSIGNALED(keeper_end(&k, SIGSEGV)));
+		if (i == 2)
+			older_ones(aside);
 		keeper_start(&k);
 	}
-	found = paths_await(aside, "Z", 1);
+	/* the newest three: two of those that were there, and this one */
+	found = paths_await(aside, "-faults", 3);
+	g_assert_cmpuint(g_strv_length(found), ==, 3);
+	g_assert_true(g_str_has_suffix(found[0], "20200103T000000.000000Z-faults"));
+	g_assert_true(g_str_has_suffix(found[1], "20200104T000000.000000Z-faults"));
+	g_free(found[0]);
+	found[0] = g_steal_pointer(&found[2]);
 	{
 		char *state = g_build_filename(found[0], "state", NULL), *ring = g_build_filename(found[0], "ring-1", NULL);
 

@@ -46,6 +46,10 @@ static void set_up(void)
 {
 	control_page = &page;
 	page.head.slot_generation[SLOT] = 1;
+	page.mask[0] = 1ull << SLOT;
+	/* the daemon was asked at this generation, in vain: nobody is asked here */
+	process.attempted = 1ull << 32 | page.head.generation;
+	process.attempt_failed = 1;
 	attach_ids[SLOT][CLASS] = ID;
 	process.clock = (struct record_clock){ .kind = ABI_CLOCK_MONOTONIC };
 	process.missed = 0;
@@ -58,6 +62,7 @@ static void tear_down(void)
 	attach_ids[SLOT][CLASS] = 0;
 }
 
+/* With no answer of the page's generation, so that each slot is looked at. */
 static void record(void)
 {
 	const struct tracer_event event = { .mask = page.mask,
@@ -67,7 +72,7 @@ static void record(void)
 	u64 v[3] = { 0, 4711, 0 };
 	struct tracer_part part = { &v[1], 8, 0 };
 
-	tracer_record_(&event, 1ull << SLOT, SIGNATURE, &part, 1);
+	tracer_record_(&event, TRACER_ASK_, SIGNATURE, &part, 1);
 }
 
 /* In the rings that the slot has now. */
