@@ -18,7 +18,7 @@
  *
  * 3. MAPS.
  *    control page (a file of ABI_CONTROL_SIZE bytes)
- *      0      struct abi_control: generation, clock; per session slot a generation and two futex words
+ *      0      struct abi_control: generation, clock, retry; per session slot a generation and two futex words
  *      4096   u16 cpu_ring[ABI_MAX_CPUS]: the ring of a CPU, ABI_NO_RING where it has none yet
  *      12288  u64 mask[ABI_BUCKETS]: bit i says that slot i may want events of a provider whose name
  *             hashes there (abi_bucket())

@@ -480,11 +480,23 @@ static void test_status(Fixture *x, gconstpointer unused)
 }
 
 /* Programs by the dozen are no reason to write to systemd by the dozen. */
+/* Reads what the daemon has said, of which a queue holds ten: it would wait. How often that was its status. */
+static int statuses(Fixture *x)
+{
+	char text[4096];
+	ssize_t length;
+	int n = 0;
+
+	while ((length = recv(x->notify, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
+		text[length] = 0;
+		n += g_str_has_prefix(text, "STATUS=");
+	}
+	return n;
+}
+
 static void test_status_seldom(Fixture *x, gconstpointer unused)
 {
 	gint64 begin, seconds;
-	char text[4096];
-	ssize_t length;
 	int n = 0;
 
 	daemon_start(x);
@@ -493,14 +505,14 @@ static void test_status_seldom(Fixture *x, gconstpointer unused)
 		program_start(x);
 		program_ask(x, "record 1", NULL);
 		program_end(x);
+		n += statuses(x);
 	}
-	notified(x, "STATUS=");
+	if (n == 0) {
+		notified(x, "STATUS=");
+		n = 1 + statuses(x);
+	}
 	seconds = (g_get_monotonic_time() - begin) / G_USEC_PER_SEC;
-	while ((length = recv(x->notify, text, sizeof(text) - 1, MSG_DONTWAIT)) > 0) {
-		text[length] = 0;
-		n += g_str_has_prefix(text, "STATUS=");
-	}
-	g_assert_cmpint(n, <=, seconds + 1);
+	g_assert_cmpint(n, <=, seconds + 2);
 	g_assert_cmpint(daemon_stop(x, SIGTERM), ==, 0);
 }
 
