@@ -301,7 +301,7 @@ static void bounded(void)
 	out = subject_end(&s, 0);
 	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
 	g_assert_cmpint(first, >=, 195);
-	g_assert_cmpint(first, <, 2000);
+	g_assert_cmpint(first, <, 10000);
 	g_assert_cmpint(second, <, 195);
 	fake_free(f);
 }
@@ -337,7 +337,7 @@ static void queue_full(void)
 	out = subject_end(&s, 0);
 	g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
 	g_assert_cmpint(first, >=, 195);
-	g_assert_cmpint(first, <, 2000);
+	g_assert_cmpint(first, <, 10000);
 	g_assert_cmpint(second, <, 195);
 	for (u32 i = 0; i < 2; i++)
 		close(waiting[i]);
@@ -461,7 +461,8 @@ static void patience(void)
 		out = subject_end(&s, 0);
 		g_assert_cmpint(sscanf(out, "%ld %ld", &first, &second), ==, 2);
 		g_assert_cmpint(first, >=, i ? 195 : 695);
-		g_assert_cmpint(first, <, i ? 690 : 5000);
+		/* what was taken for a number would be a minute, or nothing */
+		g_assert_cmpint(first, <, 30000);
 		fake_free(f);
 	}
 }
