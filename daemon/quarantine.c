@@ -86,7 +86,8 @@ void quarantine_take(const Passed *passed, int ledger_fd, const char *state_dire
 	/* the last few tell as much as all of them, and a daemon that dies every minute must not fill the disk */
 	static const RetentionConfig few = { .max_count = 3, .keep_free_percent = 5 };
 	char directory[4000], path[4096], temporary[4096], stamp[STAMP_SIZE];
-	int r = -ENOSPC;
+	bool room;
+	int r = 0;
 
 	stamp_write(stamp, realtime_ns());
 	(void)snprintf(directory, sizeof(directory), "%s/quarantine", state_directory);
@@ -94,15 +95,17 @@ void quarantine_take(const Passed *passed, int ledger_fd, const char *state_dire
 	(void)snprintf(temporary, sizeof(temporary), "%s/.%s-faults.tmp", directory, stamp);
 	(void)mkdir(state_directory, 0750);
 	(void)mkdir(directory, 0700);
-	if (retention_room(directory, &few, bytes_of(passed, ledger_fd))) {
+	room = retention_room(directory, &few, bytes_of(passed, ledger_fd));
+	if (room) {
 		r = copy_all(passed, ledger_fd, temporary);
 		/* half of it is better than nothing, and is said to be half */
 		if (rename(temporary, path) < 0 && r == 0)
 			r = -errno;
 	}
 	(void)retention_apply(directory, &few, NULL, NULL);
-	journal_log(LOG_CRIT, &(JournalFields){ .message_id = MESSAGE_STATE_SET_ASIDE, .path = path },
-		    "%u daemons in a row died by their own fault soon after they were given this memory; it is set "
-		    "aside in %s%s%s, and all sessions begin anew",
-		    faults, path, r < 0 ? ", but not all of it could be copied: " : "", r < 0 ? strerror(-r) : "");
+	journal_log(LOG_CRIT, &(JournalFields){ .message_id = MESSAGE_STATE_SET_ASIDE, .path = room ? path : directory },
+		    "%u daemons in a row died by their own fault soon after they were given this memory; it %s %s%s%s, and "
+		    "all sessions begin anew",
+		    faults, room ? "is set aside in" : "has no room in", room ? path : directory,
+		    room && r < 0 ? ", but not all of it could be copied: " : "", room && r < 0 ? strerror(-r) : "");
 }
